@@ -131,6 +131,7 @@ pub(crate) fn documents() -> Vec<Command> {
         Content::Job(job) => Command::SubmitJobs { jobs: vec![*job] },
         Content::Queue(spec) => Command::PutQueue(spec),
         Content::ResourceFlavor(flavor) => Command::PutResourceFlavor(flavor),
+        Content::Scheduling(scheduling) => Command::PutScheduling(scheduling),
         Content::Topology(spec) => Command::PutTopology(spec),
         Content::PriorityClass(class) => Command::PutPriorityClass(class),
         Content::ProvisioningClass(class) => Command::PutProvisioningClass(*class),

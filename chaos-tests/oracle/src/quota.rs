@@ -58,13 +58,12 @@ impl QuotaTree {
     ///
     /// At the root that is what is there less what is used. Below, it is what is kept from the others and not used, and
     /// what the cohort can spare, as far as may be borrowed. A cohort that was cut below what is used in it spares less
-    /// than nothing: what its queues keep from each other has to make up for that.
+    /// than nothing: what its queues keep from each other has to make up for that. A cohort that is named and that
+    /// nobody
+    /// has put is a root without quota.
     pub(crate) fn left(&self, name: &str, resource: &str) -> i64 {
-        let Some(spec) = self.queues.get(name) else { return 0 };
         let (has, used) = (self.capacity(name, resource), self.usage(name, resource));
-        if !self.queues.contains_key(&spec.parent) {
-            return has - used;
-        }
+        let Some(spec) = self.queues.get(name).filter(|spec| !spec.parent.is_empty()) else { return has - used };
         let kept = has - self.lent(spec, resource);
         let spared = self.left(&spec.parent, resource);
         let borrowable = |limit: &i64| has.saturating_add(*limit) - used.max(kept);

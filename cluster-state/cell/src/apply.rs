@@ -15,6 +15,7 @@ mod put_priority_class;
 mod put_provisioning_class;
 mod put_queue;
 mod put_resource_flavor;
+mod put_scheduling;
 pub(crate) mod put_scheduling_profile;
 mod put_topology;
 mod register_node;
@@ -118,10 +119,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
     let result = match &envelope.command {
         Command::OpenSession { .. } | Command::Tick => Ok(Outcome::Done),
         Command::CloseSession => close_session(tx, session),
-        Command::KeepAlive => {
-            tx.cell.sessions.renew(session, tx.cell.applied);
-            Ok(Outcome::Done)
-        }
+        Command::KeepAlive => keep_alive(tx, session),
         Command::TakeLease { lease, epoch, renewed } => take_lease::take_lease(tx, session, *lease, *epoch, *renewed),
         Command::ReleaseLease { lease, epoch } => {
             tx.sessions.release(*lease, session, *epoch);
@@ -164,6 +162,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::RemovePriorityClass { name } => put_priority_class::remove_priority_class(tx, name),
         Command::PutResourceFlavor(flavor) => put_resource_flavor::put_resource_flavor(tx, flavor),
         Command::RemoveResourceFlavor { name } => put_resource_flavor::remove_resource_flavor(tx, name),
+        Command::PutScheduling(scheduling) => put_scheduling::put_scheduling(tx, scheduling),
         Command::ReportConditions { node, incarnation, number, conditions } => {
             report_conditions::report_conditions(tx, *node, (*incarnation, *number), conditions)
         }
@@ -182,6 +181,11 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::UndrainNode { name } => drain_node::undrain_node(tx, name),
     };
     result.unwrap_or_else(Outcome::Refused)
+}
+
+fn keep_alive(tx: &mut Tx<'_>, session: SessionId) -> Result<Outcome, Refusal> {
+    tx.cell.sessions.renew(session, tx.cell.applied);
+    Ok(Outcome::Done)
 }
 
 fn close_session(tx: &mut Tx<'_>, session: SessionId) -> Result<Outcome, Refusal> {

@@ -62,5 +62,6 @@ pub use state::resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use state::runs::{NO_RUN, Run, Runs};
 pub use state::sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};
 pub use state::shapes::{ClassMiss, Shape, Shapes};
+pub use state::shares::{QuotaUse, Share};
 pub use state::snapshot::{RestoreError, SNAPSHOT_FORMAT, restore};
 pub use state::topologies::{Domain, Fence, NO_DOMAIN, Topologies, Topology};

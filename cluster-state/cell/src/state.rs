@@ -27,6 +27,7 @@ pub(crate) mod resources;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod shapes;
+pub(crate) mod shares;
 pub(crate) mod snapshot;
 pub(crate) mod timers;
 pub(crate) mod tolerance;

@@ -1,5 +1,6 @@
 //! The answer, in the words and the order in which it is printed as JSON; see the crate's page.
 
+use crate::queues::QueueAnswer;
 use ohm_framework::{Counted, Excluded, Tried};
 use ohm_manifest::FieldPath;
 use ohm_model::resources;
@@ -17,6 +18,9 @@ pub struct Answer {
     pub before: Totals,
     /// The cell with everything that was planned, without the nodes that failed.
     pub after: Totals,
+    /// The quota tree with everything that was planned, if that was asked: queues and cohorts by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<QueueAnswer>>,
     /// How many more copies of each job would fit, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_fit: Option<Vec<Copies>>,

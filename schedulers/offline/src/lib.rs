@@ -18,6 +18,11 @@
 //! missing are planned, too. A node that an Allocation or a Pod names and no file
 //! describes is gone; failing or draining a node that no document names is an error.
 //!
+//! What an Allocation says stands is taken as it is, also above its quota, and whatever its flavors ask for: those that
+//! it names, or else the first ones whose labels its node has. What reserved its quota first (`reservedAt`) is placed
+//! first; what is being stopped (`evicting`) takes its room until another job is placed there. Jobs are as old as their
+//! `creationTimestamp` says, and planned in file order all the same.
+//!
 //! # The answer as JSON
 //!
 //! Stable: fields are added, never renamed. `reason` is null where there is nothing to explain.
@@ -32,6 +37,9 @@
 //! before, after     nodes, nodesUsed, resources {NAME: {allocated, allocatable, percent}}
 //! ignored[]         kind, name, field (its path), reason: fields of Kubernetes objects that bear on where pods go and
 //!                   are not honoured; fields that bear on nothing, such as images, are left out
+//! queues[]?         name, kind (Queue | Cohort), parent, weightedShare, dominantResource, flavorsUsage[] {name,
+//! resources[]
+//!                   {name, total, borrowed, available, potential}}
 //! countFit[]?       job, copies, atLeast, reason, groups[] {name, classes[] {like, nodes, tasks, excluded}}
 //! ```
 //!
@@ -43,9 +51,11 @@
 mod answer;
 mod copies;
 mod devices;
+mod flavors;
 mod names;
 mod planning;
 mod question;
+mod queues;
 mod resolve;
 mod rooms;
 mod seating;
@@ -60,6 +70,7 @@ pub use answer::{
     Taken, TaskCounts, Totals,
 };
 pub use question::{Addition, PlanError, Question};
+pub use queues::{FlavorUsage, QueueAnswer, ResourceUsage};
 pub use text::to_text;
 
 /// An answer, and the cell that it was found on.
@@ -72,7 +83,7 @@ pub struct Planned {
 
 /// Answers `question`.
 pub fn plan(question: Question) -> Result<Planned, PlanError> {
-    let (count_fit, strict) = (question.count_fit, question.strict);
+    let Question { count_fit, strict, shares, .. } = question;
     let mut scene = question::Scene::of(question)?;
     resolve::resolve(&mut scene);
     if strict && !scene.ignored.is_empty() {
@@ -87,6 +98,7 @@ pub fn plan(question: Question) -> Result<Planned, PlanError> {
         jobs,
         before: setting.before.clone(),
         after,
+        queues: shares.then(|| queues::of(&setting.world.cell)),
         count_fit,
         ignored: std::mem::take(&mut setting.ignored),
     };

@@ -4,7 +4,8 @@ use crate::answer::IgnoredField;
 use crate::names::{ForeignJob, suggestion};
 use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Usage};
 use ohm_model::{
-    Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, ResourceFlavor, SchedulingProfile, TopologySpec,
+    Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, ResourceFlavor, Scheduling, SchedulingProfile,
+    TopologySpec,
 };
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ pub struct Question {
     pub add: Option<Addition>,
     /// Whether to count how many more copies of each job would fit.
     pub count_fit: bool,
+    /// Whether to tell what queues and cohorts have, borrow and use.
+    pub shares: bool,
     /// Whether fields of Kubernetes objects that are not honoured are an error.
     pub strict: bool,
 }
@@ -76,6 +79,8 @@ impl PlanError {
 pub(crate) struct AskedJob {
     pub(crate) spec: JobSpec,
     pub(crate) stands: Vec<Allocation>,
+    /// When it was created, in microseconds since 1970; without it before all others.
+    pub(crate) created_us: Option<i64>,
     /// Whether the job file has it.
     pub(crate) asked: bool,
 }
@@ -89,6 +94,7 @@ pub(crate) struct Scene {
     /// Cohorts before what is below them, as far as the file allows.
     pub(crate) queues: Vec<(Origin, QueueSpec)>,
     pub(crate) flavors: Vec<(Origin, ResourceFlavor)>,
+    pub(crate) scheduling: Option<(Origin, Scheduling)>,
     pub(crate) nodes: Vec<NodeDocument>,
     pub(crate) node_index: BTreeMap<String, usize>,
     /// Jobs in the order they are planned.
@@ -123,14 +129,15 @@ impl Scene {
             {
                 document.for_class_like(*kind);
             }
-            let Document { origin, content, kubernetes, .. } = document;
+            let Document { origin, content, kubernetes, created_us, .. } = document;
             if let Some(object) = kubernetes {
                 scene.take_note(*object, &content);
             }
             match content {
-                Content::Job(spec) => scene.add_job(&mut jobs, &origin, *spec, asked)?,
+                Content::Job(spec) => scene.add_job(&mut jobs, &origin, (*spec, created_us), asked)?,
                 Content::Queue(spec) => scene.queues.push((origin, spec)),
                 Content::ResourceFlavor(flavor) => scene.flavors.push((origin, *flavor)),
+                Content::Scheduling(scheduling) => scene.add_scheduling(origin, scheduling)?,
                 Content::Topology(spec) => scene.topologies.push((origin, spec)),
                 Content::Node(node) => scene.add_node(&origin, *node)?,
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
@@ -190,7 +197,7 @@ impl Scene {
         &mut self,
         known: &mut BTreeMap<String, usize>,
         origin: &Origin,
-        spec: JobSpec,
+        (spec, created_us): (JobSpec, Option<i64>),
         asked: bool,
     ) -> Result<(), PlanError> {
         if let Some(at) = known.get(&spec.name).copied() {
@@ -203,7 +210,16 @@ impl Scene {
             known.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
         }
         known.insert(spec.name.clone(), self.jobs.len());
-        self.jobs.push(AskedJob { spec, stands: Vec::new(), asked });
+        self.jobs.push(AskedJob { spec, stands: Vec::new(), created_us, asked });
+        Ok(())
+    }
+
+    fn add_scheduling(&mut self, origin: Origin, scheduling: Scheduling) -> Result<(), PlanError> {
+        if let Some((first, _)) = &self.scheduling {
+            let problem = format!("a cell has one Scheduling, and it was given at {first}; keep one");
+            return Err(PlanError::of(&origin, "kind", problem));
+        }
+        self.scheduling = Some((origin, scheduling));
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! zero counts as zero: a node never joins with less room than its work takes, so nothing is evicted for it.
 
 use crate::devices::Devices;
+use crate::flavors::flavors_of;
 use crate::question::{AskedJob, Scene, add};
 use crate::seats::{self, GroupSeats, Part};
 use crate::standing::Standing;
@@ -15,8 +16,8 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{Amounts, DEVICE_MILLI, PODS, is_extended};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    Command, FlavorChoice, Grain, GroupIndex, GroupSpec, Guard, JobGuard, JobId, NodeHealth, NodeId, NodeSpec,
-    Operator, Outcome, Placement, ShapeId, TaskIndex,
+    Command, Grain, GroupIndex, GroupSpec, Guard, JobGuard, JobId, NodeHealth, NodeId, NodeSpec, Operator, Outcome,
+    Placement, RunRef, StopCause, TaskIndex,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,14 +45,16 @@ pub(crate) fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) 
             whole.push((at, groups));
             continue;
         }
-        seat_or_tell(world, scene, &mut jobs[at], groups);
+        seat_or_tell(world, scene, at, &mut jobs[at], groups);
         for spec in apart {
             let command = world.registration(spec);
             world.apply(command);
         }
     }
+    // What reserved its quota first is placed first.
+    whole.sort_by_key(|(at, _)| scene.jobs[*at].stands.iter().map(|allocation| allocation.reserved_us).min());
     for (at, groups) in whole {
-        seat_or_tell(world, scene, &mut jobs[at], groups);
+        seat_or_tell(world, scene, at, &mut jobs[at], groups);
     }
     // What could not be committed takes its room all the same.
     for (at, _) in jobs.iter().enumerate().filter(|(_, standing)| standing.job.is_err()) {
@@ -61,6 +64,30 @@ pub(crate) fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) 
         let owner = jobs.iter_mut().find(|standing| standing.job == Ok(driven));
         owner.into_iter().for_each(|standing| standing.lost += 1);
     }
+    for (asked, standing) in scene.jobs.iter().zip(jobs.iter()) {
+        if let Ok(job) = standing.job {
+            begin_to_stop(world, asked, job);
+        }
+    }
+}
+
+/// Stops what is being stopped already, as far as a scheduler does: it takes its room until it has ended.
+fn begin_to_stop(world: &mut World, asked: &AskedJob, job: JobId) {
+    let mut evict = Vec::new();
+    for allocation in asked.stands.iter().filter(|allocation| allocation.evicting) {
+        let group = asked.spec.groups.iter().position(|group| group.name == allocation.group);
+        let Some(node) = world.cell.nodes().find(&allocation.node) else { continue };
+        let here = world.cell.runs().on_node(world.cell.nodes(), node).map(|(_, run)| run.run);
+        let is_of = |run: &RunRef| run.task.job == job && Some(usize::from(run.task.group.0)) == group;
+        evict.extend(here.filter(is_of).map(|run| (run, StopCause::Preempted)));
+    }
+    if evict.is_empty() {
+        return;
+    }
+    let version = world.job(job).map(|found| found.version).unwrap_or_default();
+    let guard = JobGuard { job, version, reserved: false };
+    let planned = PlannedJob { evict, ..PlannedJob::placing(guard, Grain::AllOrNothing, Vec::new()) };
+    world.commit(&planned);
 }
 
 /// Puts the nodes of a job whose slices are broken already into one domain of their level, so that the parts are
@@ -86,8 +113,8 @@ fn gather(world: &mut World, scene: &Scene, job: &AskedJob, groups: &[GroupSeats
     apart.into_values().collect()
 }
 
-fn seat_or_tell(world: &mut World, scene: &Scene, standing: &mut Standing, groups: &[GroupSeats]) {
-    if let Err(reason) = seat_job(world, scene, standing, groups) {
+fn seat_or_tell(world: &mut World, scene: &Scene, at: usize, standing: &mut Standing, groups: &[GroupSeats]) {
+    if let Err(reason) = seat_job(world, scene, (&scene.jobs[at], standing), groups) {
         standing.job = Err(reason);
     }
 }
@@ -210,8 +237,14 @@ fn is_scaffolded(group: &GroupSpec, part: &Part) -> bool {
 }
 
 /// Commits what stands of one job, and ends what is only parked.
-fn seat_job(world: &mut World, scene: &Scene, standing: &Standing, groups: &[GroupSeats]) -> Result<(), String> {
+fn seat_job(
+    world: &mut World,
+    scene: &Scene,
+    (asked, standing): (&AskedJob, &Standing),
+    groups: &[GroupSeats],
+) -> Result<(), String> {
     let Ok(job) = standing.job else { return Ok(()) };
+    let flavors = flavors_of(world, scene, (job, asked), groups)?;
     let (mut rows, mut parked, mut scaffolds) = (Vec::new(), Vec::new(), Vec::new());
     let mut devices = Devices::default();
     for (at, (group, seats)) in standing.spec.groups.iter().zip(groups).enumerate() {
@@ -240,7 +273,6 @@ fn seat_job(world: &mut World, scene: &Scene, standing: &Standing, groups: &[Gro
     }
     let version = world.job(job).map(|found| found.version).unwrap_or_default();
     let guard = JobGuard { job, version, reserved: false };
-    let flavors = flavors_of(world, scene, job, groups);
     let planned = PlannedJob { guard: Guard::Fits, flavors, ..PlannedJob::placing(guard, Grain::AllOrNothing, rows) };
     let verdict = world.commit(&planned);
     let conflict = verdict.as_ref().and_then(|verdict| verdict.conflicts.first().copied());
@@ -261,23 +293,6 @@ fn seat_job(world: &mut World, scene: &Scene, standing: &Standing, groups: &[Gro
             Err(format!("its Allocations break its own rules: {reason}{place}; what they take stays taken"))
         }
     }
-}
-
-/// The flavors that the job has where it stands: the first ones whose labels its nodes have.
-fn flavors_of(world: &World, scene: &Scene, job: JobId, groups: &[GroupSeats]) -> Vec<FlavorChoice> {
-    let Some(found) = world.job(job) else { return Vec::new() };
-    let mut choices = Vec::new();
-    for (at, (group, seats)) in found.groups.iter().zip(groups).enumerate() {
-        let Some(part) = seats.parts.first() else { continue };
-        let labels = &scene.nodes[part.node].spec.labels;
-        let is_of = |shape: &&ShapeId| {
-            let shape = world.cell.shapes().get(**shape);
-            shape.is_some_and(|shape| shape.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
-        };
-        let shape = group.offers.iter().find(is_of);
-        choices.extend(shape.map(|&shape| FlavorChoice { job, group: GroupIndex(at as u16), shape }));
-    }
-    choices
 }
 
 fn end_parked(world: &mut World, job: JobId, parked: &[(usize, u32, u32)]) {

@@ -1,13 +1,14 @@
 //! Makes a cell stand as the documents say, by commands alone.
 
 use crate::answer::{IgnoredField, Totals};
+use crate::flavors::{bare, open_groups};
 use crate::question::{AskedJob, PlanError, Scene};
 use crate::rooms::Rooms;
 use crate::seating::seat;
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
-use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, Refusal, ResourceQuota};
+use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, Refusal};
 use std::collections::BTreeMap;
 
 /// The cell as the documents describe it.
@@ -25,10 +26,12 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     put_topologies(&mut world, &scene)?;
     put_priority_classes(&mut world, &scene)?;
     put_profiles(&mut world, &scene)?;
-    put_flavors(&mut world, &scene)?;
+    put_flavors(&mut world, &scene, true)?;
+    put_scheduling(&mut world, &scene)?;
     put_queues(&mut world, &scene, true)?;
     let mut jobs = submit(&mut world, &scene);
     seat(&mut world, &mut scene, &mut jobs);
+    put_flavors(&mut world, &scene, false)?;
     put_queues(&mut world, &scene, false)?;
     let states = scene.nodes.iter().filter(|node| !node.ready).map(|node| node.spec.name.clone()).collect::<Vec<_>>();
     states.iter().for_each(|name| world.conclude(name, NodeHealth::Suspect));
@@ -40,9 +43,6 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     lose(&mut world, &scene, &mut jobs, &mut rooms);
     Ok(Setting { world, jobs, rooms, before, ignored: scene.ignored })
 }
-
-/// Quota that nothing in a file uses up.
-const OPEN: i64 = 1 << 60;
 
 fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
     for (origin, topology) in &scene.topologies {
@@ -80,13 +80,26 @@ fn put_profiles(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn put_flavors(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+/// Puts the flavors; `open` leaves away what they ask for, so that what runs already is not judged by it.
+fn put_flavors(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanError> {
     for (origin, flavor) in &scene.flavors {
-        world.try_apply(Command::PutResourceFlavor(Box::new(flavor.clone()))).map_err(|refusal| {
-            PlanError::Document { origin: origin.clone(), field: "spec", problem: refusal.to_string() }
+        let flavor = if open { bare(flavor) } else { flavor.clone() };
+        world.try_apply(Command::PutResourceFlavor(Box::new(flavor))).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: "spec",
+            problem: refusal.to_string(),
         })?;
     }
     Ok(())
+}
+
+fn put_scheduling(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    let Some((origin, scheduling)) = &scene.scheduling else { return Ok(()) };
+    world.try_apply(Command::PutScheduling(scheduling.clone())).map_err(|refusal| PlanError::Document {
+        origin: origin.clone(),
+        field: "spec",
+        problem: refusal.to_string(),
+    })
 }
 
 /// Puts the queues; `open` leaves their limits away, so that what runs already is not judged by them.
@@ -96,28 +109,34 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
             true => (Amounts::new(), Amounts::new()),
             false => (queue.nominal.clone(), queue.borrowing_limit.clone()),
         };
-        let mut resource_groups = queue.resource_groups.clone();
-        let flavors = resource_groups.iter_mut().filter(|_| open).flat_map(|group| &mut group.flavors);
-        for quota in flavors.flat_map(|flavor| flavor.resources.values_mut()) {
-            *quota = ResourceQuota { nominal: OPEN, ..ResourceQuota::default() };
-        }
+        let resource_groups = if open { open_groups(scene, queue) } else { queue.resource_groups.clone() };
         let admission_checks = Vec::new();
         let spec = QueueSpec { nominal, borrowing_limit, resource_groups, admission_checks, ..queue.clone() };
-        world.try_apply(Command::PutQueue(spec)).map_err(|refusal| PlanError::Document {
-            origin: origin.clone(),
-            field: if queue.is_cohort { "spec.parent" } else { "spec.cohort" },
-            problem: refusal.to_string(),
+        world.try_apply(Command::PutQueue(spec)).map_err(|refusal| {
+            let parent = if queue.is_cohort { "spec.parent" } else { "spec.cohort" };
+            let (field, problem) = match refusal {
+                Refusal::Invalid { field, problem } if field == parent => (parent, problem),
+                refusal => ("spec", refusal.to_string()),
+            };
+            PlanError::Document { origin: origin.clone(), field, problem }
         })?;
     }
     Ok(())
 }
 
+/// Submits the jobs, the oldest first; those of one age in file order.
 fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
-    let standing = |job: &AskedJob| {
+    let mut order: Vec<usize> = (0..scene.jobs.len()).collect();
+    order.sort_by_key(|at| scene.jobs[*at].created_us);
+    let mut accepted: BTreeMap<usize, Result<JobId, String>> = BTreeMap::new();
+    for at in order {
+        let job = &scene.jobs[at];
         let mut spec = job.spec.clone();
         // What runs is not suspended, whatever the file says.
         spec.suspended &= job.stands.is_empty();
-        let accepted = world.submit(spec).map_err(|refusal| refusal.to_string());
+        accepted.insert(at, world.submit(spec).map_err(|refusal| refusal.to_string()));
+    }
+    let standing = |(job, accepted): (&AskedJob, Result<JobId, String>)| {
         let stood = job.stands.iter().map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
         let resized = !job.stands.is_empty() && job.spec.groups.iter().any(|group| is_resized(job, group));
         let is_failed = |node: &String| scene.fail.contains(node) || scene.drain.contains(node);
@@ -125,7 +144,7 @@ fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
         let (spec, asked) = (job.spec.clone(), job.asked);
         Standing { spec, asked, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
     };
-    scene.jobs.iter().map(standing).collect()
+    scene.jobs.iter().zip(accepted.into_values()).map(standing).collect()
 }
 
 fn is_resized(job: &AskedJob, group: &GroupSpec) -> bool {
@@ -161,5 +180,53 @@ fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Roo
         let (lost, drained) = standing.job.as_ref().ok().and_then(|job| counts.get(job)).copied().unwrap_or_default();
         standing.lost += lost;
         standing.drained += drained;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::Question;
+    use ohm_manifest::parse;
+
+    fn setting(documents: &[String]) -> Setting {
+        let verdicts = parse("cell.yaml", documents.join("---\n").as_bytes());
+        let cell = verdicts.into_iter().map(|verdict| verdict.expect("a good document")).collect();
+        of(Scene::of(Question { cell, ..Question::default() }).expect("a scene")).expect("a setting")
+    }
+
+    fn job(name: &str, metadata: &str) -> String {
+        format!("apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}{metadata}}}\nspec: {{}}\n")
+    }
+
+    #[test]
+    fn jobs_are_as_old_as_they_say() {
+        let at = |second: u32| format!(", creationTimestamp: \"2026-01-01T00:00:0{second}Z\"");
+        let setting = setting(&[job("a", &at(2)), job("d", ""), job("b", &at(1)), job("c", "")]);
+        let mut jobs: Vec<_> = setting.world.cell.jobs().iter().collect();
+        jobs.sort_by_key(|job| job.submitted);
+        let names: Vec<&str> = jobs.iter().map(|job| job.spec.name.as_str()).collect();
+        assert_eq!(names, ["d", "c", "b", "a"], "those without an age are the oldest, in the order of the file");
+    }
+
+    #[test]
+    fn what_reserved_its_quota_first_is_placed_first() {
+        let node = "apiVersion: ohm/v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {pods: 9}}\n";
+        let runs = |name: &str, more: &str| {
+            format!("apiVersion: ohm/v1\nkind: Allocation\nspec: {{job: {name}, node: n, count: 1{more}}}\n")
+        };
+        let at = |second: u32| format!(", reservedAt: \"2026-01-01T00:00:0{second}Z\"");
+        let mut documents = vec![node.to_string()];
+        for (name, more) in [("a", at(2)), ("b", at(1)), ("c", String::new())] {
+            documents.extend([job(name, ""), runs(name, &more)]);
+        }
+        let setting = setting(&documents);
+        let cell = &setting.world.cell;
+        let placed = |name: &str| {
+            let job = cell.jobs().find(name).expect("a job").id;
+            let mut runs = cell.runs().iter().map(|(_, run)| run).filter(|run| run.run.task.job == job);
+            runs.next().map(|run| run.placed)
+        };
+        assert!(placed("c") < placed("b") && placed("b") < placed("a") && placed("c").is_some());
     }
 }

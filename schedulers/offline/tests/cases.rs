@@ -4,17 +4,17 @@
 //! ```text
 //! === what it shows
 //! CELL DOCUMENTS
-//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [strict] [text]
+//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [shares] [strict] [text]
 //! JOB DOCUMENTS
 //! ----
 //! ANSWER
 //! ```
 //!
 //! The answer has one line per job, one per group with the nodes in rank order, and one with what an explanation counted,
-//! as JSON; then one for each field that is ignored. With `text` it is what people are shown. Documents that begin with `{` are JSON.
+//! as JSON; then one for each queue and one for each field that is ignored, if that is asked. With `text` it is what people are shown. Documents that begin with `{` are JSON.
 
 use ohm_manifest::{Dialect, Document, parse_files};
-use ohm_offline::{Addition, IgnoredField, JobAnswer, Question, plan, to_text};
+use ohm_offline::{Addition, IgnoredField, JobAnswer, Question, QueueAnswer, ResourceUsage, plan, to_text};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,7 @@ fn question(words: &str) -> (Question, bool) {
             "add" => question.add = Some(Addition { count: next().parse().expect("a count"), like: next() }),
             "fit" => question.count_fit = true,
             "strict" => question.strict = true,
+            "shares" => question.shares = true,
             "text" => text = true,
             _ => panic!("what is {word}?"),
         }
@@ -58,6 +59,7 @@ fn answer(cell: &str, words: &str, jobs: &str) -> String {
         Ok(planned) if text => answer = to_text(&planned.answer),
         Ok(planned) => {
             planned.answer.jobs.iter().for_each(|job| write_job(&mut answer, job));
+            planned.answer.queues.iter().flatten().for_each(|queue| write_queue(&mut answer, queue));
             for IgnoredField { kind, name, field, reason } in &planned.answer.ignored {
                 let reason = reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
                 writeln!(answer, "ignored: {kind} {name}: {field}{reason}").unwrap();
@@ -65,6 +67,23 @@ fn answer(cell: &str, words: &str, jobs: &str) -> String {
         }
     }
     answer
+}
+
+fn write_queue(answer: &mut String, queue: &QueueAnswer) {
+    let QueueAnswer { name, kind, parent, weighted_share, dominant_resource, flavors_usage } = queue;
+    let parent = parent.as_ref().map_or(String::new(), |parent| format!(" below {parent}"));
+    let dominant = dominant_resource.as_ref().map_or(String::new(), |resource| format!(" of {resource}"));
+    writeln!(answer, "{kind} {name}{parent}: share {weighted_share}{dominant}").unwrap();
+    for flavor in flavors_usage {
+        for ResourceUsage { name, total, borrowed, available, potential } in &flavor.resources {
+            let flavor = &flavor.name;
+            writeln!(
+                answer,
+                "  {flavor}:{name} {total} borrowed {borrowed} available {available} potential {potential}"
+            )
+            .unwrap();
+        }
+    }
 }
 
 fn write_job(answer: &mut String, job: &JobAnswer) {

@@ -11,11 +11,12 @@ use ohm_manifest::{
 
 const NAMES: [&str; 4] = ["a.yaml", "a.json", "a", "a.yml"];
 /// Documents of tests, examples and other projects' manuals.
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("../../../../crates/base/manifest/tests/cases/job.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/cell.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/files.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/profiles.txt"),
+    include_str!("../../../../crates/base/manifest/tests/cases/preemption.txt"),
 ];
 
 pub(crate) fn run(input: &[u8]) {

@@ -11,13 +11,15 @@ const DIVIDER: &str = "--jobs";
 const TASKS_MAX: u64 = 2_000;
 const NODES_ADDED_MAX: u32 = 20;
 /// Text cases of other tests, in the same form.
-const CASES: [&str; 6] = [
+const CASES: [&str; 8] = [
     include_str!("../../../../schedulers/offline/tests/cases/placing.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/kubernetes.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/people.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/profiles.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/standing.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/ignored.txt"),
+    include_str!("../../../../schedulers/offline/tests/cases/queues.txt"),
+    include_str!("../../../../schedulers/offline/tests/cases/running.txt"),
 ];
 
 pub(crate) fn run(input: &[u8]) {
@@ -65,6 +67,7 @@ fn question(words: &str) -> Question {
             }
             "fit" => question.count_fit = true,
             "strict" => question.strict = true,
+            "shares" => question.shares = true,
             _ => {}
         }
     }

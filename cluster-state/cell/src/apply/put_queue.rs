@@ -11,7 +11,9 @@ use crate::state::requests::direct_usage;
 use crate::state::resources::RESOURCES_MAX;
 use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
-use ohm_model::{Amounts, FlavorQuota, Outcome, QueueSpec, Refusal, ResourceGroup, ResourceQuota};
+use ohm_model::{
+    Amounts, FlavorQuota, Outcome, PreemptionPolicy, QueuePreemption, QueueSpec, Refusal, ResourceGroup, ResourceQuota,
+};
 use std::collections::BTreeSet;
 
 pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Refusal> {
@@ -76,28 +78,67 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     if spec.is_cohort && !distinct.is_empty() {
         return invalid("spec.admissionChecks", "a cohort has none; name them in its queues".into());
     }
+    check_preemption(spec)?;
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();
         return Err(Refusal::NameTaken { kind: "queue".into(), name: spec.name.clone(), hint });
     }
+    check_parent(cell, spec)
+}
+
+/// A parent that is not there yet is a cohort without quota from then on.
+fn check_parent(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
+    let field = if spec.is_cohort { "spec.parent" } else { "spec.cohort" };
+    let invalid = |problem: String| Err(Refusal::Invalid { field: field.into(), problem });
     if spec.parent.is_empty() {
         return Ok(());
     }
-    match cell.quota.get(&spec.parent) {
-        Some(parent) if parent.spec.is_cohort => {}
-        _ => return Err(Refusal::NotFound { kind: "cohort".into(), name: spec.parent.clone() }),
+    if spec.parent == spec.name || cell.quota.get(&spec.parent).is_some_and(|parent| !parent.spec.is_cohort) {
+        return match spec.is_cohort && spec.parent == spec.name {
+            true => invalid("a cohort can't be below itself, which is a cycle".into()),
+            false => invalid(format!("`{}` is a queue; name a cohort", spec.parent)),
+        };
     }
     let mut at = spec.parent.as_str();
     while let Some(node) = cell.quota.get(at) {
         if at == spec.name {
-            return invalid("spec.cohort", "a cohort can't be below itself".into());
+            return invalid(format!("a cohort can't be below itself: {} is a cycle", cycle(cell, spec)));
         }
         at = &node.spec.parent;
     }
     if cell.quota.depth_under(&spec.name, &spec.parent) > DEPTH_MAX {
-        return invalid("spec.cohort", format!("more than {DEPTH_MAX} levels of cohorts would be above a queue"));
+        return invalid(format!("more than {DEPTH_MAX} levels of cohorts would be above a queue"));
     }
     Ok(())
+}
+
+/// The way from a cohort up to itself.
+fn cycle(cell: &Cell, spec: &QueueSpec) -> String {
+    let (mut names, mut at) = (vec![spec.name.as_str()], spec.parent.as_str());
+    while let Some(node) = cell.quota.get(at).filter(|_| at != spec.name) {
+        names.push(at);
+        at = &node.spec.parent;
+    }
+    names.push(at);
+    names.join(" < ")
+}
+
+/// What documents keep, too: preemption relies on it.
+fn check_preemption(spec: &QueueSpec) -> Result<(), Refusal> {
+    let preemption = &spec.preemption;
+    let borrows = preemption.borrow_within_cohort.lower_priority;
+    let (field, problem) = if spec.is_cohort && *preemption != QueuePreemption::default() {
+        ("spec.preemption", "a cohort preempts nobody; say it of its queues")
+    } else if !preemption.within_cluster_queue.is_within_queue() {
+        ("spec.preemption.withinClusterQueue", "all jobs of the own queue are never preempted")
+    } else if !preemption.reclaim_within_cohort.is_within_cohort() {
+        ("spec.preemption.reclaimWithinCohort", "who is newer counts within a queue only")
+    } else if borrows && preemption.reclaim_within_cohort == PreemptionPolicy::Never {
+        ("spec.preemption.borrowWithinCohort", "who borrows preempts only where `reclaimWithinCohort` is not Never")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::Invalid { field: field.into(), problem: problem.into() })
 }
 
 /// What documents keep, too: whoever reads the tree relies on it.
@@ -142,18 +183,14 @@ fn check_resource_groups(spec: &QueueSpec) -> Result<(), Refusal> {
 }
 
 pub(crate) fn remove_queue(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
-    if tx.quota.get(name).is_none() {
+    let Some(known) = tx.quota.get(name).filter(|known| !known.is_implicit()) else {
         return Err(Refusal::NotFound { kind: "queue".into(), name: name.into() });
-    }
-    let in_use = |what: String| {
-        let hint = "remove what uses it first".to_string();
-        Err(Refusal::WrongState { kind: "queue".into(), name: name.into(), state: what, hint })
     };
-    if let Some(child) = tx.quota.iter().find(|node| node.spec.parent == name) {
-        return in_use(format!("the parent of {}", child.spec.name));
-    }
-    if let Some(job) = tx.jobs.iter().find(|job| job.spec.queue == name) {
-        return in_use(format!("named by job {}", job.spec.name));
+    if !known.spec.is_cohort
+        && let Some(job) = tx.jobs.iter().find(|job| job.spec.queue == name)
+    {
+        let (state, hint) = (format!("named by job {}", job.spec.name), "remove what uses it first".to_string());
+        return Err(Refusal::WrongState { kind: "queue".into(), name: name.into(), state, hint });
     }
     tx.quota.remove(name);
     rebuild(tx);

@@ -5,6 +5,7 @@ use crate::state::flavors::Charges;
 use crate::state::offers::column_name;
 use crate::state::quota::QuotaNode;
 use std::collections::BTreeMap;
+
 /// P8: what queues are charged is what their jobs hold; `direct` is what each queue's own jobs hold.
 pub(crate) fn check_quota(cell: &Cell, direct: &BTreeMap<String, Charges>, broken: &mut Vec<String>) {
     let mut again = cell.quota.clone();
@@ -16,6 +17,11 @@ pub(crate) fn check_quota(cell: &Cell, direct: &BTreeMap<String, Charges>, broke
                 node.sums().map(|(column, usage, _)| (column_name(cell, column), usage)).collect()
             };
             broken.push(format!("P8: queue {name}: {:?} charged, {:?} held", used(kept), used(counted)));
+        }
+    }
+    for QuotaNode { spec, .. } in cell.quota.iter().filter(|node| !node.spec.parent.is_empty()) {
+        if cell.quota.get(&spec.parent).is_none_or(|parent| !parent.spec.is_cohort) {
+            broken.push(format!("P8: queue {}: {} above it is no cohort", spec.name, spec.parent));
         }
     }
 }

@@ -5,16 +5,19 @@
 //! What a plan or a transaction under judgement takes is laid over them as differences ([`Grid`]), by the same
 //! arithmetic.
 //!
-//! Invariants: nodes are sorted by name; the usage of a queue is what its own jobs hold, that of a cohort what passes
+//! A cohort that is named and that nobody has put is there without quota, as long as it is named.
+//!
+//! Invariants: nodes are sorted by name; every parent that is named is there; the usage of a queue is what its own
+//! jobs hold, that of a cohort what passes
 //! the `local` amounts of those below it.
 
 use crate::planted::quota::overlooks;
 use crate::rooms::grid::Grid;
 use crate::state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors, flavored};
 use crate::state::resources::{PODS, ResourceNames};
-use ohm_model::{FlavorResource, QueueSpec};
+use ohm_model::{FlavorResource, QueueSpec, Scheduling};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Most levels of cohorts above a queue, so that a walk to the root is short whatever anybody has put.
@@ -29,15 +32,24 @@ pub(crate) const AT_ONCE: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueId(u32);
 
+impl QueueId {
+    /// Where it is among all queues and cohorts by name; its row in a [`Grid`].
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One resource of one flavor at one queue or cohort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Level {
+pub(super) struct Level {
     /// Whether this queue limits it at all.
-    limited: bool,
+    pub(super) limited: bool,
+    /// Whether quota is given for it here; of a cohort, or anywhere below.
+    pub(super) given: bool,
     /// The own nominal amount and what those below lend.
-    subtree: i64,
+    pub(super) subtree: i64,
     /// What is used here, and what those below use beyond their own.
-    usage: i64,
+    pub(super) usage: i64,
     /// What is never lent.
     local: i64,
     /// How much may be borrowed; nothing is no limit.
@@ -45,7 +57,7 @@ struct Level {
 }
 
 impl Level {
-    const NONE: Level = Level { limited: false, subtree: 0, usage: 0, local: 0, borrowing: None };
+    const NONE: Level = Level { limited: false, given: false, subtree: 0, usage: 0, local: 0, borrowing: None };
 
     /// How much more may be used here beside `usage`, when the cohort above can spare `above`; nothing is the root.
     fn spare(&self, usage: i64, above: Option<i64>) -> i64 {
@@ -68,6 +80,8 @@ impl Level {
 pub struct QuotaNode {
     /// What was asked for.
     pub spec: QueueSpec,
+    /// Whether nobody has put this cohort: it is there because others name it.
+    is_implicit: bool,
     /// Where its cohort is among the nodes.
     above: Option<u32>,
     /// How many levels are below it: 0 for a queue, 1 for a cohort that holds queues only.
@@ -77,6 +91,15 @@ pub struct QuotaNode {
 }
 
 impl QuotaNode {
+    fn new(spec: QueueSpec, is_implicit: bool) -> Self {
+        QuotaNode { spec, is_implicit, above: None, height: 0, columns: Vec::new() }
+    }
+
+    /// Whether this is a cohort that others name and that nobody has put: it has no quota, and goes with the last name.
+    pub fn is_implicit(&self) -> bool {
+        self.is_implicit
+    }
+
     /// What is used of a column here: by the own jobs, and beyond their own by those below.
     pub fn used(&self, column: FlavorResource) -> i64 {
         self.level(column).usage
@@ -94,7 +117,7 @@ impl QuotaNode {
         sums.filter(|(_, usage, subtree)| (*usage, *subtree) != (0, 0))
     }
 
-    fn level(&self, column: FlavorResource) -> &Level {
+    pub(super) fn level(&self, column: FlavorResource) -> &Level {
         self.columns.get(usize::from(column.0)).unwrap_or(&Level::NONE)
     }
 }
@@ -105,6 +128,7 @@ pub struct Quota {
     nodes: Arc<Vec<QuotaNode>>,
     pub(crate) columns: QuotaColumns,
     pub(crate) flavors: ResourceFlavors,
+    pub(crate) scheduling: Scheduling,
 }
 
 impl Quota {
@@ -138,6 +162,11 @@ impl Quota {
         &self.flavors
     }
 
+    /// What holds for all queues.
+    pub fn scheduling(&self) -> &Scheduling {
+        &self.scheduling
+    }
+
     /// All queues and cohorts by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &QuotaNode> {
         self.nodes.iter()
@@ -148,13 +177,18 @@ impl Quota {
         &self.nodes[queue.0 as usize]
     }
 
-    fn above(&self, queue: QueueId) -> Option<QueueId> {
+    pub(super) fn above(&self, queue: QueueId) -> Option<QueueId> {
         self.at(queue).above.map(QueueId)
     }
 
-    /// The nodes of a snapshot, which are sorted by name.
-    pub(crate) fn from_nodes(nodes: Vec<QuotaNode>, columns: QuotaColumns, flavors: ResourceFlavors) -> Self {
-        Quota { nodes: Arc::new(nodes), columns, flavors }
+    /// The parts of a snapshot; the nodes are sorted by name.
+    pub(crate) fn from_parts(
+        nodes: Vec<QuotaNode>,
+        columns: QuotaColumns,
+        flavors: ResourceFlavors,
+        scheduling: Scheduling,
+    ) -> Self {
+        Quota { nodes: Arc::new(nodes), columns, flavors, scheduling }
     }
 
     /// The topmost cohort above `queue`, or the queue itself.
@@ -173,9 +207,14 @@ impl Quota {
 
     /// As [`Quota::available`], with the usage that `over` adds.
     pub(crate) fn available_over(&self, queue: QueueId, column: FlavorResource, over: &Grid) -> Option<i64> {
+        self.at(queue).level(column).limited.then(|| self.spare_of(queue, column, over))
+    }
+
+    /// As [`Quota::available_over`], whether the queue or cohort limits the column or not.
+    pub(super) fn spare_of(&self, queue: QueueId, column: FlavorResource, over: &Grid) -> i64 {
         let (mut spare, mut room_in_sums) = ([0; AT_ONCE], [USAGE_MAX; AT_ONCE]);
         self.spare_over(queue, &[(column, 0)], over, (&mut spare, &mut room_in_sums));
-        self.at(queue).level(column).limited.then_some(spare[0])
+        spare[0]
     }
 
     /// How much of a column the queue could ever use: its own and all that it may borrow, were nothing used. Of a root,
@@ -184,7 +223,7 @@ impl Quota {
         self.find(queue).map(|queue| self.potential_at(queue, column))
     }
 
-    fn potential_at(&self, queue: QueueId, column: FlavorResource) -> i64 {
+    pub(super) fn potential_at(&self, queue: QueueId, column: FlavorResource) -> i64 {
         let (node, level) = (self.at(queue), self.at(queue).level(column));
         let Some(above) = node.above else { return level.subtree };
         let most = level.local.saturating_add(self.potential_at(QueueId(above), column));
@@ -311,22 +350,39 @@ impl Quota {
             (at == until, steps)
         };
         let below = self.nodes.iter().map(|node| above(&node.spec.name, name)).filter(|(reached, _)| *reached);
-        above(parent, "").1 + below.map(|(_, steps)| steps).max().unwrap_or(0)
+        // A parent that is not there yet will be a root.
+        above(parent, "").1.max(1) + below.map(|(_, steps)| steps).max().unwrap_or(0)
     }
 
-    /// Adds or replaces a queue or cohort; [`Quota::rebuild`] must follow. The caller has checked that parents exist
-    /// without a cycle.
+    /// Adds or replaces a queue or cohort; [`Quota::rebuild`] must follow. The caller has checked that its parents are
+    /// cohorts and make no cycle.
     pub(crate) fn put(&mut self, spec: QueueSpec) {
         let nodes = Arc::make_mut(&mut self.nodes);
         match nodes.binary_search_by(|node| node.spec.name.cmp(&spec.name)) {
-            Ok(at) => nodes[at].spec = spec,
-            Err(at) => nodes.insert(at, QuotaNode { spec, above: None, height: 0, columns: Vec::new() }),
+            Ok(at) => (nodes[at].spec, nodes[at].is_implicit) = (spec, false),
+            Err(at) => nodes.insert(at, QuotaNode::new(spec, false)),
         }
+        self.settle_implicit();
     }
 
-    /// Takes out a queue or cohort that nothing names; [`Quota::rebuild`] must follow.
+    /// Takes out a queue or cohort; [`Quota::rebuild`] must follow. Of a cohort that others name, what it is without
+    /// its
+    /// quota and its parent stays.
     pub(crate) fn remove(&mut self, name: &str) {
         Arc::make_mut(&mut self.nodes).retain(|node| node.spec.name != name);
+        self.settle_implicit();
+    }
+
+    /// Puts the cohorts that are named and not there, and takes out those that nobody has put and nobody names.
+    fn settle_implicit(&mut self) {
+        let nodes = Arc::make_mut(&mut self.nodes);
+        let named: BTreeSet<String> = nodes.iter().map(|node| node.spec.parent.clone()).collect();
+        nodes.retain(|node| !node.is_implicit || named.contains(&node.spec.name));
+        for name in named.into_iter().filter(|name| !name.is_empty()) {
+            if let Err(at) = nodes.binary_search_by(|node| node.spec.name.cmp(&name)) {
+                nodes.insert(at, QuotaNode::new(QueueSpec { name, is_cohort: true, ..QueueSpec::default() }, true));
+            }
+        }
     }
 
     /// Recomputes every sum from the specs and the direct usage of each queue.
@@ -339,7 +395,7 @@ impl Quota {
             node.height = u32::from(node.spec.is_cohort);
         }
         for at in bottom_up(nodes) {
-            let QuotaNode { spec, above, height, columns } = &mut nodes[at];
+            let QuotaNode { spec, above, height, columns, .. } = &mut nodes[at];
             let height = *height;
             for (flavor, resource, lent) in lending_limits(spec) {
                 let column = names.find(resource).and_then(|resource| known.find(flavor, resource));
@@ -347,12 +403,14 @@ impl Quota {
                     level.local = level.subtree.saturating_sub(lent).max(0);
                 }
             }
-            let lent: Vec<i64> = columns.iter().map(|level| level.subtree - level.local).collect();
+            let lent = columns.iter().map(|level| (level.subtree - level.local, level.given));
+            let lent: Vec<(i64, bool)> = lent.collect();
             if let Some(above) = *above {
                 let above = &mut nodes[above as usize];
                 above.height = above.height.max(height + 1);
-                for (level, lent) in above.columns.iter_mut().zip(lent) {
+                for (level, (lent, given)) in above.columns.iter_mut().zip(lent) {
                     level.subtree = level.subtree.saturating_add(lent);
+                    level.given |= given;
                 }
             }
         }
@@ -375,14 +433,15 @@ fn own_columns(spec: &QueueSpec, names: &ResourceNames, known: &QuotaColumns) ->
         place(flavor, resource).and_then(|column| columns.get_mut(usize::from(column.0))).map(change);
     };
     for (resource, &amount) in &spec.nominal {
-        level(NO_FLAVOR, resource, &|level| (level.limited, level.subtree) = (true, amount));
+        level(NO_FLAVOR, resource, &|level| (level.limited, level.given, level.subtree) = (true, true, amount));
     }
     for (resource, &limit) in &spec.borrowing_limit {
         level(NO_FLAVOR, resource, &|level| level.borrowing = Some(limit));
     }
     for (flavor, resource, quota) in flavored(spec) {
         level(flavor, resource, &|level| {
-            (level.limited, level.subtree, level.borrowing) = (true, quota.nominal, quota.borrowing_limit);
+            (level.limited, level.given) = (true, true);
+            (level.subtree, level.borrowing) = (quota.nominal, quota.borrowing_limit);
         });
     }
     columns
@@ -411,62 +470,4 @@ fn bottom_up(nodes: &[QuotaNode]) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::resources::CPU;
-    use proptest::prelude::*;
-
-    const COLUMN: FlavorResource = FlavorResource(0);
-    const NAMES: [&str; 6] = ["root", "left", "right", "a", "b", "c"];
-    const PARENTS: [&str; 6] = ["", "root", "root", "left", "left", "right"];
-
-    fn tree(limits: &[(i64, Option<i64>, Option<i64>)]) -> Quota {
-        let mut quota = Quota::default();
-        let amounts = |amount: Option<i64>| amount.map(|amount| ("cpu".to_string(), amount)).into_iter().collect();
-        for ((name, parent), &(nominal, borrowing, lending)) in NAMES.iter().zip(PARENTS).zip(limits) {
-            quota.put(QueueSpec {
-                name: name.to_string(),
-                is_cohort: !matches!(*name, "a" | "b" | "c"),
-                parent: parent.into(),
-                nominal: amounts(Some(nominal)),
-                borrowing_limit: amounts(borrowing),
-                lending_limit: amounts(lending),
-                ..QueueSpec::default()
-            });
-        }
-        assert_eq!(quota.columns.intern(NO_FLAVOR, CPU), COLUMN);
-        quota.rebuild(&ResourceNames::default(), &BTreeMap::new());
-        quota
-    }
-
-    fn limit() -> impl Strategy<Value = Option<i64>> {
-        proptest::option::of(0..20i64)
-    }
-
-    proptest! {
-        /// What is left beside amounts that are only held is what is left once they are charged.
-        #[test]
-        fn held_amounts_count_as_charged_ones(
-            limits in proptest::collection::vec((0..20i64, limit(), limit()), 6),
-            charged in proptest::collection::vec((3..6usize, 0..12i64), 0..6),
-            held in proptest::collection::vec((3..6usize, 0..12i64), 0..6),
-        ) {
-            let mut quota = tree(&limits);
-            for (queue, amount) in charged {
-                quota.charge(NAMES[queue], [(COLUMN, amount)].into_iter());
-            }
-            let mut over = Grid::default();
-            for &(held, amount) in &held {
-                quota.charge_over(quota.find(NAMES[held]).expect("a queue"), COLUMN, amount, &mut over);
-            }
-            let beside = |queue| quota.available_over(quota.find(queue).expect("a queue"), COLUMN, &over);
-            let mut after = quota.clone();
-            for &(queue, amount) in &held {
-                after.charge(NAMES[queue], [(COLUMN, amount)].into_iter());
-            }
-            for queue in ["a", "b", "c"] {
-                prop_assert_eq!(beside(queue), after.available(queue, COLUMN), "{}", queue);
-            }
-        }
-    }
-}
+mod tests;

@@ -25,7 +25,8 @@ use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
 use ohm_model::{
-    Index, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, SchedulingProfile, Sequence, SessionId,
+    Index, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling, SchedulingProfile, Sequence,
+    SessionId,
 };
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
@@ -160,7 +161,7 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
         profiles: cell.profiles.iter().len() as u32,
         domains: cell.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
     });
-    frame.put(&(&cell.resources, &cell.quota.columns));
+    frame.put(&(&cell.resources, &cell.quota.columns, &cell.quota.scheduling));
     frame.put_all(cell.classes.parts());
     frame.put_all(cell.quota.iter());
     frame.put_all(cell.quota.flavors.iter());
@@ -237,11 +238,11 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     if header.version > VERSION {
         return Err(RestoreError::Version { needed: header.version, known: VERSION });
     }
-    let (resources, quota_columns): (ResourceNames, QuotaColumns) = frames.next()?;
+    let (resources, columns, scheduling): (ResourceNames, QuotaColumns, Scheduling) = frames.next()?;
     let classes = frames.list::<(Option<NodeClass>, u32)>(header.classes)?;
     let queues = frames.list::<QuotaNode>(header.queues)?;
     let flavors = ResourceFlavors::from_flavors(frames.list::<ResourceFlavor>(header.flavors)?.into_iter());
-    let quota = Quota::from_nodes(queues, quota_columns, flavors);
+    let quota = Quota::from_parts(queues, columns, flavors, scheduling);
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let profiles = frames.list::<SchedulingProfile>(header.profiles)?;

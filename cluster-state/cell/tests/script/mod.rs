@@ -4,6 +4,7 @@ mod admission;
 mod flavors;
 mod parse;
 mod profiles;
+mod shares;
 mod show;
 mod transaction;
 
@@ -111,6 +112,7 @@ impl Script {
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
+            "scheduling" => Command::PutScheduling(words.scheduling()),
             "flavor" => Command::PutResourceFlavor(Box::new(words.flavor())),
             "remove-flavor" => Command::RemoveResourceFlavor { name: name(words) },
             "topology" => Command::PutTopology(words.topology()),

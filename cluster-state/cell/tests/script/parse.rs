@@ -195,9 +195,12 @@ impl<'a> Words<'a> {
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
+        let (preemption, weight_milli) = (self.preemption(), self.parsed("weight-milli", 1000));
         QueueSpec {
             name: self.need("name").to_string(),
             is_cohort,
+            preemption,
+            weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),
             lending_limit: self.all("lend:").into_iter().map(limit).collect(),

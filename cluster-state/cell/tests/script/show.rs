@@ -198,6 +198,7 @@ impl Script {
                 let holder = state.holder.map_or("nobody".into(), |holder| format!("session {holder}"));
                 format!("lease held by {holder}, epoch {}, renewed at {}", state.epoch, state.renewed)
             }
+            "quota" => self.tree_text(),
             "flavors" => self.flavors_text(words.need("name")),
             "profiles" => self.profiles_text(),
             "counts" => {
@@ -427,6 +428,7 @@ fn verb(command: &Command) -> &'static str {
         Command::RemovePriorityClass { .. } => "remove priority class",
         Command::PutResourceFlavor(_) => "put flavor",
         Command::RemoveResourceFlavor { .. } => "remove flavor",
+        Command::PutScheduling(_) => "put scheduling",
         Command::PutTopology(_) => "put topology",
         Command::RemoveTopology { .. } => "remove topology",
         Command::PutProvisioningClass(_) => "put provisioning class",

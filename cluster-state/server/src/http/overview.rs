@@ -18,6 +18,11 @@ pub(super) async fn resource_flavors(State(shared): State<Shared>) -> Answer {
     Ok(json(cell.applied(), &views::resource_flavors(&cell)))
 }
 
+pub(super) async fn scheduling(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::scheduling(&cell)))
+}
+
 pub(super) async fn topologies(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
     Ok(json(cell.applied(), &views::topologies(&cell)))

@@ -172,12 +172,18 @@ const DRAIN: &[Operation] = &[operation(
 const UNDRAIN: &[Operation] =
     &[operation("post", "End the drain of a node: what moves goes on, the rest stays", &[], "NodeSummary")];
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
-const QUEUE: &[Operation] =
-    &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
+const QUEUE: &[Operation] = &[operation(
+    "delete",
+    "Remove a queue or cohort; a queue that a job names is not, of a cohort that is named its name \
+                           stays",
+    &[],
+    "",
+)];
 const RESOURCE_FLAVORS: &[Operation] =
     &[operation("get", "Resource flavors: the kinds of machines that quota is given for", &[], "ResourceFlavorList")];
 const RESOURCE_FLAVOR: &[Operation] =
     &[operation("delete", "Remove a resource flavor; refused while a queue or cohort names it", &[], "")];
+const SCHEDULING: &[Operation] = &[operation("get", "What holds for all queues", &[], "SchedulingView")];
 const PRIORITY_CLASSES: &[Operation] =
     &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
 const PRIORITY_CLASS: &[Operation] =
@@ -246,6 +252,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
         (route("/v1/resource-flavors", RESOURCE_FLAVORS), get(overview::resource_flavors)),
         (route("/v1/resource-flavors/{name}", RESOURCE_FLAVOR), delete(control::remove_resource_flavor)),
+        (route("/v1/scheduling", SCHEDULING), get(overview::scheduling)),
         (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
         (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/provisioning-classes", PROVISIONING_CLASSES), get(overview::provisioning_classes)),

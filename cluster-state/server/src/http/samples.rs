@@ -2,15 +2,16 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    AdmissionView, ApiError, BestDomainView, BroughtView, CheckView, ClockView, CountedView, DocumentVerdict,
-    DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView,
-    HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView,
-    NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView, NodeSummary, NodeTotals, OwedView,
-    PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView,
-    ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueFlavorView, QueueList, QueueResourceView,
-    QueueView, ReasonView, RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, ScoreView, ServerEngine,
-    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    AdmissionView, ApiError, BestDomainView, BorrowWithinCohortView, BroughtView, CheckView, ClockView, CountedView,
+    DocumentVerdict, DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView,
+    FairSharingView, GroupExplainView, GroupView, HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView,
+    LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView,
+    NodeSummary, NodeTotals, OwedView, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
+    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueFlavorView, QueueList,
+    QueuePreemptionView, QueueResourceView, QueueView, ReasonView, RepairView, ResourceFlavorList, ResourceFlavorView,
+    RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
+    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind,
+    WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -37,6 +38,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
         ("ResourceFlavorList", value(&ResourceFlavorList { resource_flavors: vec![resource_flavor()] })),
+        ("SchedulingView", value(&scheduling())),
         ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
@@ -225,13 +227,20 @@ fn queue() -> QueueView {
         borrowing_limit: text(),
         lending_limit: text(),
         used: text(),
+        borrowed: text(),
         available: text(),
     };
+    let borrow_within_cohort = BorrowWithinCohortView { policy: text(), max_priority_threshold: Some(1) };
+    let preemption =
+        QueuePreemptionView { within_cluster_queue: text(), reclaim_within_cohort: text(), borrow_within_cohort };
     QueueView {
         name: text(),
         kind: text(),
         parent: text(),
         weight_milli: 1,
+        weighted_share: 1,
+        dominant_resource: text(),
+        preemption: Some(preemption),
         admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],
@@ -239,6 +248,10 @@ fn queue() -> QueueView {
         running: 1,
         suspended: 1,
     }
+}
+
+fn scheduling() -> SchedulingView {
+    SchedulingView { fair_sharing: FairSharingView { enable: true, preemption_strategies: vec![text()] } }
 }
 
 fn provisioning_class() -> ProvisioningClassView {

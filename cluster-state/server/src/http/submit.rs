@@ -16,7 +16,7 @@ use crate::handle::Unanswered;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use ohm_cell::JobState;
+use ohm_cell::{Cell, JobState, QuotaNode};
 use ohm_log::ENTRY_BYTES_MAX;
 use ohm_manifest::{Content, Document};
 use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome, Refusal};
@@ -130,6 +130,44 @@ fn note_on(spec: &JobSpec) -> &'static str {
     if spec.groups.iter().any(has_none) { "it has no command: only simulated nodes can run it" } else { "" }
 }
 
+/// The command that puts what is neither a job nor a node, and whether `cell` has it like that already.
+fn putting(content: Content, cell: Option<&Cell>) -> Option<(Command, bool)> {
+    let known = |is_same: &dyn Fn(&Cell) -> bool| cell.is_some_and(is_same);
+    let found = match content {
+        Content::Queue(spec) => {
+            let is_same = |node: &QuotaNode| !node.is_implicit() && node.spec == spec;
+            (known(&|cell| cell.quota().get(&spec.name).is_some_and(is_same)), Command::PutQueue(spec))
+        }
+        Content::ResourceFlavor(flavor) => {
+            let was_there = known(&|cell| cell.quota().flavors().get(&flavor.name) == Some(&*flavor));
+            (was_there, Command::PutResourceFlavor(flavor))
+        }
+        Content::Scheduling(scheduling) => {
+            (known(&|cell| *cell.quota().scheduling() == scheduling), Command::PutScheduling(scheduling))
+        }
+        Content::Topology(spec) => {
+            (known(&|cell| cell.topologies().iter().any(|known| known.spec == spec)), Command::PutTopology(spec))
+        }
+        Content::PriorityClass(class) => {
+            let was_there = known(&|cell| cell.priority_classes().get(&class.name) == Some(&class));
+            (was_there, Command::PutPriorityClass(class))
+        }
+        Content::ProvisioningClass(class) => {
+            let is_same =
+                |cell: &Cell| cell.provisioning_classes().get(&class.name).is_some_and(|known| **known == *class);
+            (known(&is_same), Command::PutProvisioningClass(*class))
+        }
+        Content::SchedulingProfile(profile) => {
+            let is_same =
+                |cell: &Cell| cell.profiles().submitted(profile.class).is_some_and(|known| **known == *profile);
+            (known(&is_same), Command::PutSchedulingProfile(profile))
+        }
+        Content::Job(_) | Content::Node(_) | Content::Allocation(_) | Content::Usage(_) => return None,
+    };
+    let (was_there, command) = found;
+    Some((command, was_there))
+}
+
 /// The answers in the outcome of a command about jobs, or why there is none.
 fn answers_in(outcome: Result<Outcome, String>) -> (Vec<JobOutcome>, String) {
     match outcome {
@@ -191,42 +229,12 @@ impl<'c> Submission<'c> {
         };
         self.complete(&mut document).await;
         let ticket = Ticket::of(&document, self.documents, lines_before);
+        if document.created_us.is_some() {
+            let message = "is for `ohm plan`: a cell counts from when it gets the job; leave it out";
+            return self.record(ticket.refused("metadata.creationTimestamp", message));
+        }
         match document.content {
             Content::Job(job) => self.add_job(ticket, *job).await,
-            Content::Queue(spec) => {
-                let same = self.caller.shared.cells.now().await;
-                let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
-                self.send_one(ticket, Command::PutQueue(spec), same).await;
-            }
-            Content::ResourceFlavor(flavor) => {
-                let same = self.caller.shared.cells.now().await;
-                let same = same.is_ok_and(|cell| cell.quota().flavors().get(&flavor.name) == Some(&*flavor));
-                self.send_one(ticket, Command::PutResourceFlavor(flavor), same).await;
-            }
-            Content::Topology(spec) => {
-                let same = self.caller.shared.cells.now().await;
-                let same = same.is_ok_and(|cell| cell.topologies().iter().any(|known| known.spec == spec));
-                self.send_one(ticket, Command::PutTopology(spec), same).await;
-            }
-            Content::PriorityClass(class) => {
-                let same = self.caller.shared.cells.now().await;
-                let same = same.is_ok_and(|cell| cell.priority_classes().get(&class.name) == Some(&class));
-                self.send_one(ticket, Command::PutPriorityClass(class), same).await;
-            }
-            Content::ProvisioningClass(class) => {
-                let same = self.caller.shared.cells.now().await;
-                let same = same.is_ok_and(|cell| {
-                    cell.provisioning_classes().get(&class.name).is_some_and(|known| **known == *class)
-                });
-                self.send_one(ticket, Command::PutProvisioningClass(*class), same).await;
-            }
-            Content::SchedulingProfile(profile) => {
-                let same = self.caller.shared.cells.now().await;
-                let same = same.is_ok_and(|cell| {
-                    cell.profiles().submitted(profile.class).is_some_and(|known| **known == *profile)
-                });
-                self.send_one(ticket, Command::PutSchedulingProfile(profile), same).await;
-            }
             Content::Node(_) => {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));
@@ -234,6 +242,12 @@ impl<'c> Submission<'c> {
             Content::Allocation(_) | Content::Usage(_) => {
                 let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
                 self.record(ticket.refused("kind", message));
+            }
+            content => {
+                let cell = self.caller.shared.cells.now().await.ok();
+                if let Some((command, was_there)) = putting(content, cell.as_deref()) {
+                    self.send_one(ticket, command, was_there).await;
+                }
             }
         }
     }

@@ -3,11 +3,14 @@
 use crate::defaults::LeftOpen;
 use crate::error::Origin;
 use crate::path::FieldPath;
+use ohm_model::queue::SCHEDULING_NAME;
 use ohm_model::resources::Amounts;
 use ohm_model::{
-    ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, SchedulingProfile,
-    TopologySpec,
+    ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, Scheduling,
+    SchedulingProfile, TopologySpec,
 };
+
+use std::collections::BTreeMap;
 
 /// The API version that every document states.
 pub const API_VERSION: &str = "ohm/v1";
@@ -21,6 +24,10 @@ pub struct Document {
     pub content: Content,
     /// Of a job whose class is not built in: what it leaves to that class.
     pub left_open: Option<LeftOpen>,
+    /// Of a job: when it was created, in microseconds since 1970, if the document says so. For `ohm plan`: a cell
+    /// counts
+    /// from when it gets the job.
+    pub created_us: Option<i64>,
     /// Of an object of Kubernetes: what is to be said of it, if there is anything.
     pub kubernetes: Option<Box<KubernetesObject>>,
 }
@@ -85,6 +92,8 @@ pub enum Content {
     Queue(QueueSpec),
     /// `kind: ResourceFlavor`.
     ResourceFlavor(Box<ResourceFlavor>),
+    /// `kind: Scheduling`; its name is always the same.
+    Scheduling(Scheduling),
     /// `kind: Topology`.
     Topology(TopologySpec),
     /// `kind: Node`.
@@ -108,6 +117,7 @@ impl Content {
             Content::Job(job) => ("Job", Some(&job.name)),
             Content::Queue(queue) => ("Queue or Cohort", Some(&queue.name)),
             Content::ResourceFlavor(flavor) => ("ResourceFlavor", Some(&flavor.name)),
+            Content::Scheduling(_) => ("Scheduling", Some(SCHEDULING_NAME)),
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
@@ -143,6 +153,12 @@ pub struct Allocation {
     pub node: String,
     /// How many tasks.
     pub count: u32,
+    /// The flavor of each resource that has one; empty where the labels of the node tell.
+    pub flavors: BTreeMap<String, String>,
+    /// When its quota was reserved, in microseconds since 1970; without it before all others.
+    pub reserved_us: Option<i64>,
+    /// Whether the tasks are being stopped.
+    pub evicting: bool,
 }
 
 /// What a pod of Kubernetes takes.

@@ -9,6 +9,7 @@ use crate::text::nearest;
 use crate::tree::{Node, Value};
 use crate::validate;
 use ohm_model::job::NAMESPACE_DEFAULT;
+use ohm_model::queue::SCHEDULING_NAME;
 use ohm_model::selector::Labels;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ const KINDS: &[&str] = &[
     "Queue",
     "Cohort",
     "ResourceFlavor",
+    "Scheduling",
     "Topology",
     "Node",
     "PriorityClass",
@@ -39,7 +41,8 @@ pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Resu
     match decoded {
         Some(content) if cx.problems.is_empty() => {
             let origin = Origin { file: file.clone(), position: node.position };
-            Ok(Document { origin, content, left_open: cx.left_open, kubernetes: cx.object })
+            let (left_open, created_us) = (cx.left_open, cx.created_us);
+            Ok(Document { origin, content, left_open, created_us, kubernetes: cx.object })
         }
         _ => {
             cx.problems.sort_by_key(|problem| problem.position);
@@ -54,6 +57,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
         Content::Job(job) => validate::job(job),
         Content::Queue(queue) => validate::queue(queue),
         Content::ResourceFlavor(flavor) => validate::resource_flavor(flavor),
+        Content::Scheduling(scheduling) => validate::scheduling(scheduling),
         Content::Topology(topology) => validate::topology(topology),
         Content::Node(node) => {
             let mut violations = validate::node(&node.spec);
@@ -100,6 +104,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
             let flavor = decode::resource_flavor(cx, name, spec)?;
             Some(Content::ResourceFlavor(Box::new(flavor)))
         }),
+        Some("Scheduling") => scheduling(cx, root),
         Some("Topology") => named(cx, root, |cx, name, spec| {
             let Some(spec) = spec else {
                 missing_spec(cx, root, "its `levels`");
@@ -152,7 +157,8 @@ fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
 
 fn job(cx: &mut Context, root: At<'_>) -> Option<Content> {
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
-    let metadata = metadata(cx, &fields, &["name", "labels", "namespace"]);
+    let metadata = metadata(cx, &fields, &["name", "labels", "namespace", "creationTimestamp"]);
+    cx.created_us = created_us(cx, &fields);
     let namespace = namespace(cx, &fields).unwrap_or_else(|| NAMESPACE_DEFAULT.to_string());
     let spec = fields.require(cx, "spec", "what the job runs")?;
     let (name, labels) = metadata.unwrap_or_default();
@@ -167,6 +173,12 @@ fn namespace(cx: &mut Context, fields: &Fields<'_>) -> Option<String> {
         at.rule(cx, format!("a cell has the namespace `{NAMESPACE_DEFAULT}` only; name that, or leave it out"));
     }
     Some(name)
+}
+
+fn created_us(cx: &mut Context, fields: &Fields<'_>) -> Option<i64> {
+    let metadata = fields.get("metadata")?;
+    let field = "creationTimestamp";
+    At { node: metadata.node.get(field)?, trail: Trail::Field(&metadata.trail, field) }.time_us(cx)
 }
 
 fn node(cx: &mut Context, root: At<'_>) -> Option<Content> {
@@ -185,6 +197,26 @@ fn named(
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
     let (name, _) = metadata(cx, &fields, &["name"]).unwrap_or_default();
     read(cx, name, fields.get("spec"))
+}
+
+fn scheduling(cx: &mut Context, root: At<'_>) -> Option<Content> {
+    named(cx, root, |cx, name, spec| {
+        expect_name(cx, root, &name, SCHEDULING_NAME);
+        decode::scheduling(cx, spec).map(Content::Scheduling)
+    })
+}
+
+/// Refuses another name than the one that there is.
+fn expect_name(cx: &mut Context, root: At<'_>, name: &str, only: &str) {
+    if name == only || name.is_empty() {
+        return;
+    }
+    let metadata = root.node.get("metadata");
+    let position = metadata.and_then(|metadata| metadata.get("name")).map_or(root.node.position, |name| name.position);
+    let trail = Trail::Field(&root.trail, "metadata");
+    cx.report(position, Trail::Field(&trail, "name"), || {
+        ProblemKind::Rule(format!("must be `{only}`: a cell has one of this kind"))
+    });
 }
 
 fn missing_spec(cx: &mut Context, root: At<'_>, wanted: &'static str) {

@@ -67,6 +67,10 @@
 //! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task
 //! was placed anew meanwhile: `newer` (the default: the replacement), `original` or `longestRunning`.
 //!
+//! For `ohm plan` the `metadata` of a Job may have a `creationTimestamp` (RFC 3339), which is its age; jobs without
+//! one are
+//! the oldest.
+//!
 //! A `topology` has a `name`, where the cell has several, and for `ohm plan` `slices` (list of `level`, `size`) and
 //! `balanced`. The fields from `requests` on that say what a task is may stand under `template` as well.
 //!
@@ -77,14 +81,18 @@
 //! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
 //! | Queue | `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (by resource), `fairSharing.weight` |
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
+//! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
-//! | Cohort | as Queue, with `parent` for `cohort`, without `admissionChecks` and `flavorFungibility` |
+//! | Cohort | as Queue, with `parent` for `cohort`, without `admissionChecks`, `flavorFungibility` and `preemption` |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
+//! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
 //! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `conflicts` and more; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
+//! | Allocation besides | `flavors` by resource (else as the labels of the node say), `reservedAt` (RFC 3339) |
+//! | Allocation besides | `evicting`: true where they are being stopped |
 //!
 //! The `status` of a Node has `allocatable` or `capacity`, `used` (what others take, Allocations not included),
 //! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts).
@@ -97,7 +105,23 @@
 //! `lendingLimit`). A task gets all that a group covers from one flavor of it. Each flavor gives quota for exactly what
 //! its group covers. Jobs that ask for what no group covers are not placed. `flavorFungibility` says which flavor is
 //! taken where several would do: `whenCanBorrow` is `MayStopSearch` (the default) or `TryNextFlavor`. More quota than
-//! 64 bits can count is no limit.
+//! 64 bits can count is no limit. `whenCanPreempt` may only be `TryNextFlavor`, `preference` only
+//! `BorrowingOverPreemption`, and the `queueingStrategy` of a queue only `BestEffortFIFO`: so it is done.
+//!
+//! The cohort that a Queue or Cohort names need not have a document: then it exists without quota.
+//!
+//! The `preemption` of a Queue says whom its jobs may stop where they lack quota: `withinClusterQueue` jobs of the
+//! queue
+//! itself (`Never`, `LowerPriority` or `LowerOrNewerEqualPriority`), `reclaimWithinCohort` those of queues that use
+//! more
+//! than their own (`Never`, `LowerPriority` or `Any`), `borrowWithinCohort` those also while the queue itself borrows
+//! (`policy`: `Never` or `LowerPriority`, which needs a `reclaimWithinCohort` other than `Never`;
+//! `maxPriorityThreshold`: none above it). All are `Never` unless said.
+//!
+//! With `fairSharing.enable: true` of the Scheduling, shares decide who stops jobs of another queue:
+//! `preemptionStrategies` is one or both of `LessThanOrEqualToFinalShare` and `LessThanInitialShare` (the default:
+//! both,
+//! in this order). The share of a queue is what it borrows of what its cohort can lend, divided by its weight.
 //!
 //! The `fairSharing.weight` (0 to 1000000000, 1 unless said) of a Queue is its share of what starts while there is less
 //! room than work, in parts of the cell and not of jobs, beside the other queues of its cohort (and beside all that the
@@ -137,6 +161,7 @@ mod path;
 mod quantity;
 mod source;
 mod text;
+mod time;
 mod tree;
 pub mod validate;
 mod write;

@@ -1,5 +1,6 @@
 //! All tests around the crate, in one program: each further one would be linked by itself.
 
+mod ages;
 mod cases;
 mod each;
 mod examples;

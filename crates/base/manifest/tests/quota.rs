@@ -2,7 +2,10 @@
 
 use ohm_manifest::{WEIGHT_MILLI_MAX, validate};
 use ohm_model::queue::{FLAVORS_MAX, RESOURCE_GROUPS_MAX};
-use ohm_model::{FlavorQuota, QueueSpec, ResourceGroup, ResourceQuota};
+use ohm_model::{
+    FairSharing, FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec, ResourceGroup, ResourceQuota, Scheduling,
+    ShareRule,
+};
 
 fn group(resource: String, flavors: usize) -> ResourceGroup {
     let resources = [(resource.clone(), ResourceQuota::default())];
@@ -63,4 +66,37 @@ fn amounts_and_weights_are_in_their_ranges() {
             format!("{}: {negative}", at("lendingLimit")),
         ]
     );
+}
+
+#[test]
+fn preemption_is_of_queues_and_in_the_words_of_each_field() {
+    let mut queue = queue(&[1]);
+    queue.preemption.within_cluster_queue = PreemptionPolicy::Any;
+    queue.preemption.reclaim_within_cohort = PreemptionPolicy::LowerOrNewerEqualPriority;
+    assert_eq!(
+        problems(&queue),
+        [
+            "spec.preemption.withinClusterQueue: must be `Never`, `LowerPriority` or `LowerOrNewerEqualPriority`",
+            "spec.preemption.reclaimWithinCohort: must be `Never`, `LowerPriority` or `Any`",
+        ]
+    );
+    queue.is_cohort = true;
+    let within_cluster_queue = PreemptionPolicy::LowerPriority;
+    queue.preemption = QueuePreemption { within_cluster_queue, ..QueuePreemption::default() };
+    assert_eq!(problems(&queue), ["spec.preemption: a cohort preempts nobody; say it of its queues"]);
+}
+
+#[test]
+fn fair_sharing_has_one_rule_or_both() {
+    let problems = |rules: &[ShareRule]| {
+        let fair_sharing = Some(FairSharing { preemption_strategies: rules.to_vec() });
+        validate::scheduling(&Scheduling { fair_sharing }).len()
+    };
+    let (last, first) = (ShareRule::LessThanOrEqualToFinalShare, ShareRule::LessThanInitialShare);
+    for (rules, expected) in
+        [(&[][..], 1), (&[last], 0), (&[first, last], 0), (&[last, last], 1), (&[last, first, last], 1)]
+    {
+        assert_eq!(problems(rules), expected, "{rules:?}");
+    }
+    assert_eq!(validate::scheduling(&Scheduling::default()), []);
 }

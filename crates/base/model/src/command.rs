@@ -8,7 +8,7 @@ use crate::node::{NodeConclusion, NodeSpec};
 use crate::priority::PriorityClass;
 use crate::profile::SchedulingProfile;
 use crate::provisioning::{CheckReport, ProvisioningClass};
-use crate::queue::{QueueSpec, ResourceFlavor};
+use crate::queue::{QueueSpec, ResourceFlavor, Scheduling};
 use crate::run::RunReport;
 use crate::taint::{Taint, TaintPattern};
 use crate::topology::TopologySpec;
@@ -321,6 +321,8 @@ pub enum Command {
         /// By name.
         name: String,
     },
+    /// Says what holds for all queues of the cell.
+    PutScheduling(Scheduling),
 }
 
 /// The format byte of log entries; a newer one is refused.

@@ -56,7 +56,10 @@ pub use path::FieldPath;
 pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
-pub use queue::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
+pub use queue::{
+    BorrowWithinCohort, FairSharing, FlavorFungibility, FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec,
+    ResourceFlavor, ResourceGroup, ResourceQuota, Scheduling, ShareRule, WhenCan,
+};
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;

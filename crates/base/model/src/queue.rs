@@ -37,6 +37,8 @@ pub struct QueueSpec {
     pub resource_groups: Vec<ResourceGroup>,
     /// Which flavor a job gets where several would do.
     pub flavor_fungibility: FlavorFungibility,
+    /// Whom jobs of this queue may stop where they lack quota; of a cohort: nobody.
+    pub preemption: QueuePreemption,
     /// Share among siblings in units of one thousandth; 1000 is one.
     pub weight_milli: u64,
     /// Names of the provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
@@ -55,6 +57,7 @@ impl Default for QueueSpec {
             lending_limit: Amounts::new(),
             resource_groups: Vec::new(),
             flavor_fungibility: FlavorFungibility::default(),
+            preemption: QueuePreemption::default(),
             weight_milli: 1000,
             admission_checks: Vec::new(),
         }
@@ -130,3 +133,108 @@ pub struct ResourceFlavor {
     /// What tasks that get the flavor tolerate besides.
     pub tolerations: Vec<Toleration>,
 }
+
+/// Whom jobs of a queue may stop where they lack quota. Nobody, unless it is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePreemption {
+    /// Jobs of the same queue.
+    pub within_cluster_queue: PreemptionPolicy,
+    /// Jobs of other queues under the same root that use more than their own.
+    pub reclaim_within_cohort: PreemptionPolicy,
+    /// Jobs of other queues, also while the queue itself borrows. Without fair sharing only.
+    pub borrow_within_cohort: BorrowWithinCohort,
+}
+
+/// Which jobs may be stopped, beside the one that needs what they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PreemptionPolicy {
+    /// None.
+    #[default]
+    Never,
+    /// Those of lower priority.
+    LowerPriority,
+    /// Those of lower priority, and younger ones of the same. Within a queue only.
+    LowerOrNewerEqualPriority,
+    /// All. Of other queues only.
+    Any,
+}
+
+impl PreemptionPolicy {
+    /// Whether it may be said of jobs of the same queue.
+    pub fn is_within_queue(self) -> bool {
+        self != PreemptionPolicy::Any
+    }
+
+    /// Whether it may be said of jobs of other queues.
+    pub fn is_within_cohort(self) -> bool {
+        self != PreemptionPolicy::LowerOrNewerEqualPriority
+    }
+}
+
+/// The words for [`PreemptionPolicy`].
+pub const PREEMPTION_POLICIES: [(&str, PreemptionPolicy); 4] = [
+    ("Never", PreemptionPolicy::Never),
+    ("LowerPriority", PreemptionPolicy::LowerPriority),
+    ("LowerOrNewerEqualPriority", PreemptionPolicy::LowerOrNewerEqualPriority),
+    ("Any", PreemptionPolicy::Any),
+];
+
+/// Whether a queue that borrows may stop jobs of other queues that do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BorrowWithinCohort {
+    /// Whether those of lower priority may be stopped; else none.
+    pub lower_priority: bool,
+    /// Those above this priority are not.
+    pub max_priority_threshold: Option<i32>,
+}
+
+/// The name of the one [`Scheduling`] of a cell.
+pub const SCHEDULING_NAME: &str = "default";
+
+/// What holds for all queues of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// How borrowed quota is shared out by weight; nothing where it is not.
+    pub fair_sharing: Option<FairSharing>,
+}
+
+/// Borrowed quota is shared out by weight: who stops whom is decided by shares, and so is whose turn it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FairSharing {
+    /// When a job may stop one of another queue, the first rule first. One or two.
+    pub preemption_strategies: Vec<ShareRule>,
+}
+
+impl FairSharing {
+    /// Whether there are one or two rules, and no rule twice.
+    pub fn is_sound(&self) -> bool {
+        match self.preemption_strategies[..] {
+            [_] => true,
+            [first, second] => first != second,
+            _ => false,
+        }
+    }
+}
+
+impl Default for FairSharing {
+    /// Both rules, as in Kueue.
+    fn default() -> Self {
+        let preemption_strategies = vec![ShareRule::LessThanOrEqualToFinalShare, ShareRule::LessThanInitialShare];
+        FairSharing { preemption_strategies }
+    }
+}
+
+/// What the share of the preemptor's side, with its job, must be beside that of the victim's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ShareRule {
+    /// At most what is left to the victim's side.
+    LessThanOrEqualToFinalShare,
+    /// Less than what the victim's side had.
+    LessThanInitialShare,
+}
+
+/// The words for [`ShareRule`].
+pub const SHARE_RULES: [(&str, ShareRule); 2] = [
+    ("LessThanOrEqualToFinalShare", ShareRule::LessThanOrEqualToFinalShare),
+    ("LessThanInitialShare", ShareRule::LessThanInitialShare),
+];

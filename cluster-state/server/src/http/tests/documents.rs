@@ -156,13 +156,80 @@ async fn resource_flavors_are_put_listed_and_removed() {
     let (status, answer) = world.submit(queue).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     let (_, list) = world.get("/v1/queues").await;
-    let cpu = serde_json::json!({"nominal": "4", "lendingLimit": "0", "used": "0", "available": "4"});
+    let cpu = serde_json::json!({"nominal": "4", "lendingLimit": "0", "used": "0", "borrowed": "0", "available": "4"});
     assert_eq!(list["queues"][0]["flavors"], serde_json::json!([{"name": "spot", "resources": {"cpu": cpu}}]));
     assert_eq!(list["queues"][0]["resources"], serde_json::json!({}));
     assert!(remove("/v1/resource-flavors/spot").await.is_client_error(), "a queue names it");
     assert_eq!(remove("/v1/queues/q").await, StatusCode::NO_CONTENT);
     assert_eq!(remove("/v1/resource-flavors/spot").await, StatusCode::NO_CONTENT);
     assert_eq!(remove("/v1/resource-flavors/spot").await, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_holds_for_all_queues_is_put_and_shown() {
+    let world = World::new();
+    let shown = async || world.get("/v1/scheduling").await.1["fairSharing"].clone();
+    assert_eq!(shown().await, serde_json::json!({"enable": false, "preemptionStrategies": []}));
+    let scheduling = "apiVersion: ohm/v1\nkind: Scheduling\nmetadata: {name: default}\nspec:\n  fairSharing: {enable: \
+                      true, preemptionStrategies: [LessThanInitialShare]}\n";
+    for verdict in ["accepted", "unchanged"] {
+        let (_, answer) = world.submit(scheduling).await;
+        assert_eq!(lines(&answer), [format!("1 1 Scheduling/default {verdict} -")]);
+    }
+    let rules = serde_json::json!({"enable": true, "preemptionStrategies": ["LessThanInitialShare"]});
+    assert_eq!(shown().await, rules);
+    let (_, answer) = world.submit(&scheduling.replace("default", "other")).await;
+    assert_eq!(lines(&answer), ["1 1 -/- refused metadata.name"]);
+    let (_, answer) = world.submit(&scheduling.replace("true", "false")).await;
+    assert_eq!(lines(&answer), ["1 1 Scheduling/default accepted -"]);
+    assert_eq!(shown().await["enable"], false);
+}
+
+#[tokio::test]
+async fn queues_say_whom_they_preempt_and_what_they_borrow() {
+    let world = World::new();
+    world.node("n1", 8);
+    let queue = |name: &str, spec: &str| {
+        format!("apiVersion: ohm/v1\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {{cohort: all, {spec}}}\n")
+    };
+    let preemption = "preemption: {withinClusterQueue: LowerPriority, reclaimWithinCohort: Any, borrowWithinCohort: \
+                      {policy: LowerPriority, maxPriorityThreshold: 100}}";
+    let input = [
+        queue("a", &format!("fairSharing: {{weight: 2}}, nominalQuota: {{cpu: 1}}, {preemption}")),
+        queue("b", "nominalQuota: {cpu: 3}"),
+        job("j", ", queue: a, requests: {cpu: 2}"),
+    ];
+    let (status, answer) = world.submit(&input.join("---\n")).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    world.run("j", "n1");
+    let (_, list) = world.get("/v1/queues").await;
+    let [a, all, b] = [0, 1, 2].map(|at| list["queues"][at].clone());
+    assert_eq!((&a["name"], &a["weightedShare"], &a["dominantResource"]), (&"a".into(), &125.into(), &"cpu".into()));
+    let cpu = serde_json::json!({"nominal": "1", "used": "2", "borrowed": "1", "available": "2"});
+    assert_eq!((&a["resources"]["cpu"], &a["parent"]), (&cpu, &"all".into()));
+    let borrow = serde_json::json!({"policy": "LowerPriority", "maxPriorityThreshold": 100});
+    let says = |within: &str, reclaim: &str, borrow: &Value| {
+        serde_json::json!({
+            "withinClusterQueue": within, "reclaimWithinCohort": reclaim, "borrowWithinCohort": borrow,
+        })
+    };
+    assert_eq!(a["preemption"], says("LowerPriority", "Any", &borrow));
+    assert_eq!(b["preemption"], says("Never", "Never", &serde_json::json!({"policy": "Never"})));
+    assert_eq!((&all["name"], &all["kind"], all.get("preemption")), (&"all".into(), &"Cohort".into(), None));
+    let cohort = "apiVersion: ohm/v1\nkind: Cohort\nmetadata: {name: all}\n";
+    for verdict in ["accepted", "unchanged"] {
+        let (_, answer) = world.submit(cohort).await;
+        assert_eq!(lines(&answer), [format!("1 1 Cohort/all {verdict} -")]);
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_as_old_as_the_cell_knows_it() {
+    let world = World::new();
+    let created = job("a", "").replace("{name: a}", "{name: a, creationTimestamp: \"2026-01-01T00:00:00Z\"}");
+    let (status, answer) = world.submit(&created).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{created}");
+    assert_eq!(lines(&answer), ["1 1 Job/a refused metadata.creationTimestamp"]);
 }
 
 #[tokio::test]

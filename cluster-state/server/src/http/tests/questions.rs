@@ -85,7 +85,10 @@ async fn the_cell_is_shown_in_numbers() {
     assert_eq!(status["chain"].as_str().unwrap().len(), 16);
     assert!(status["freeLeases"][0].as_str().unwrap().starts_with("batch/"), "{status}");
     let (_, queues) = world.get("/v1/queues").await;
-    assert_eq!(queues["queues"][1]["resources"]["cpu"], json!({"nominal": "2", "used": "0", "available": "2"}));
+    assert_eq!(
+        queues["queues"][1]["resources"]["cpu"],
+        json!({"nominal": "2", "used": "0", "borrowed": "0", "available": "2"})
+    );
     assert_eq!((&queues["queues"][0]["kind"], &queues["queues"][1]["suspended"]), (&json!("Cohort"), &json!(1)));
     let (_, topologies) = world.get("/v1/topologies").await;
     assert_eq!(topologies["topologies"][0]["domains"], json!([{"level": "rack", "values": ["r1"], "nodes": 1}]));

@@ -1,12 +1,14 @@
-//! Queues, cohorts, resource flavors, priority classes and topologies.
+//! Queues, cohorts, what holds for all of them, resource flavors, priority classes and topologies.
 
 use super::words;
 use ohm_cell::{Cell, NO_FLAVOR, QuotaNode, Topology};
+use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES};
 use ohm_model::resources::display;
-use ohm_model::{FlavorQuota, ResourceFlavor, ResourceQuota};
+use ohm_model::{FlavorQuota, PreemptionPolicy, QueuePreemption, ResourceFlavor, ResourceQuota};
 use ohm_wire::api::{
-    DomainView, PriorityClassList, PriorityClassView, QueueFlavorView, QueueList, QueueResourceView, QueueView,
-    ResourceFlavorList, ResourceFlavorView, TopologyList, TopologyView,
+    BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView, QueueFlavorView,
+    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList, ResourceFlavorView,
+    SchedulingView, TopologyList, TopologyView,
 };
 use std::collections::BTreeMap;
 
@@ -38,16 +40,41 @@ fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         (name.clone(), resource(cell, node, (NO_FLAVOR, name), &quota))
     });
     let flavors = spec.resource_groups.iter().flat_map(|group| &group.flavors);
+    let share = cell.quota().share(&spec.name, cell.resources());
     QueueView {
         name: spec.name.clone(),
         kind: if spec.is_cohort { "Cohort" } else { "Queue" }.to_string(),
         parent: spec.parent.clone(),
         weight_milli: spec.weight_milli,
+        weighted_share: share.weighted(),
+        dominant_resource: share.dominant().map(|name| cell.resources().name(name).to_string()).unwrap_or_default(),
+        preemption: (!spec.is_cohort).then(|| preemption(&spec.preemption)),
         admission_checks: spec.admission_checks.clone(),
         resources: short_form.collect(),
         flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),
         ..QueueView::default()
     }
+}
+
+fn preemption(preemption: &QueuePreemption) -> QueuePreemptionView {
+    let borrow = &preemption.borrow_within_cohort;
+    let policy = if borrow.lower_priority { PreemptionPolicy::LowerPriority } else { PreemptionPolicy::Never };
+    QueuePreemptionView {
+        within_cluster_queue: words::of(&PREEMPTION_POLICIES, preemption.within_cluster_queue),
+        reclaim_within_cohort: words::of(&PREEMPTION_POLICIES, preemption.reclaim_within_cohort),
+        borrow_within_cohort: BorrowWithinCohortView {
+            policy: words::of(&PREEMPTION_POLICIES, policy),
+            max_priority_threshold: borrow.max_priority_threshold,
+        },
+    }
+}
+
+/// What holds for all queues.
+pub(crate) fn scheduling(cell: &Cell) -> SchedulingView {
+    let sharing = cell.quota().scheduling().fair_sharing.as_ref();
+    let rules = sharing.into_iter().flat_map(|sharing| &sharing.preemption_strategies);
+    let preemption_strategies = rules.map(|rule| words::of(&SHARE_RULES, *rule)).collect();
+    SchedulingView { fair_sharing: FairSharingView { enable: sharing.is_some(), preemption_strategies } }
 }
 
 fn flavor_of_queue(cell: &Cell, node: &QuotaNode, flavor: &FlavorQuota) -> QueueFlavorView {
@@ -65,6 +92,7 @@ fn resource(cell: &Cell, node: &QuotaNode, (flavor, name): (&str, &str), quota: 
         borrowing_limit: limit(quota.borrowing_limit),
         lending_limit: limit(quota.lending_limit),
         used: amount(column.map_or(0, |column| node.used(column))),
+        borrowed: amount(column.map_or(0, |column| cell.quota().borrowed(&node.spec.name, column))),
         available: limit(column.and_then(|column| cell.quota().available(&node.spec.name, column))),
     }
 }

@@ -8,6 +8,11 @@ pub(super) fn amounts(amounts: &Amounts) -> BTreeMap<String, String> {
     amounts.iter().map(|(name, &amount)| (name.clone(), display(name, amount))).collect()
 }
 
+/// The word for `value` among `words`; empty where there is none.
+pub(super) fn of<T: Copy + PartialEq>(words: &[(&str, T)], value: T) -> String {
+    words.iter().find(|(_, known)| *known == value).map(|(word, _)| word.to_string()).unwrap_or_default()
+}
+
 pub(super) fn shard(shard: Shard) -> String {
     format!("{}/{}", shard.class.name(), shard.number)
 }

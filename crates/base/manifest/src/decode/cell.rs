@@ -84,10 +84,17 @@ pub(crate) fn priority_class(cx: &mut Context, name: String, fields: &Fields<'_>
 
 /// Reads the `spec` of an allocation.
 pub(crate) fn allocation(cx: &mut Context, spec: At<'_>) -> Option<Allocation> {
-    let fields = Fields::open(cx, spec, &[&["job", "group", "node", "count"]])?;
+    let known: &[&str] = &["job", "group", "node", "count", "flavors", "reservedAt", "evicting"];
+    let fields = Fields::open(cx, spec, &[known])?;
     let job = fields.require(cx, "job", "the name of the job")?.text(cx);
     let node = fields.require(cx, "node", "the name of the node")?.text(cx);
     let count = fields.require(cx, "count", "how many tasks run there")?.whole(cx, COUNT_RANGE);
     let group = fields.text(cx, "group").unwrap_or_else(|| defaults::GROUP_NAME.to_string());
-    Some(Allocation { job: job?, group, node: node?, count: count? })
+    let flavors = fields.get("flavors").map(|at| {
+        at.map(cx, "a map of resources, such as `{cpu: spot}`", |cx, _, at| at.text(cx)).into_iter().collect()
+    });
+    let reserved_us = fields.get("reservedAt").and_then(|at| at.time_us(cx));
+    let evicting = fields.boolean(cx, "evicting").unwrap_or(false);
+    let flavors = flavors.unwrap_or_default();
+    Some(Allocation { job: job?, group, node: node?, count: count?, flavors, reserved_us, evicting })
 }

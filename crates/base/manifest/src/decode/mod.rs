@@ -4,6 +4,7 @@
 mod cell;
 mod group;
 mod job;
+mod preemption;
 mod profile;
 mod provisioning;
 mod quota;
@@ -12,6 +13,7 @@ mod value;
 
 pub(crate) use cell::{allocation, node, priority_class, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
+pub(crate) use preemption::scheduling;
 pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use quota::{cohort, queue, resource_flavor};

@@ -1,11 +1,12 @@
 //! Queues, cohorts and resource flavors, in the words of Kueue.
 
 use super::cell::taint;
+use super::preemption::preemption;
 use super::selectors::toleration;
 use super::{At, Context, Fields};
 use ohm_model::queue::WHEN_CAN;
 use ohm_model::resources::Amounts;
-use ohm_model::{FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
+use ohm_model::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -13,15 +14,31 @@ use std::collections::btree_map::Entry;
 pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
     let mut queue = QueueSpec { name, ..QueueSpec::default() };
     let Some(spec) = spec else { return Some(queue) };
-    let fields = quota(cx, &mut queue, spec, "cohort", &["admissionChecks", "flavorFungibility"])?;
+    let besides = &["admissionChecks", "flavorFungibility", "preemption", "queueingStrategy"];
+    let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
     queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
-    if let Some(at) = fields.get("flavorFungibility")
-        && let Some(fungibility) = Fields::open(cx, at, &[&["whenCanBorrow"]])
-        && let Some(at) = fungibility.get("whenCanBorrow")
-    {
-        queue.flavor_fungibility.when_can_borrow = when_can(cx, at).unwrap_or_default();
-    }
+    let fungibility = fields.get("flavorFungibility").and_then(|at| flavor_fungibility(cx, at));
+    queue.flavor_fungibility = fungibility.unwrap_or_default();
+    queue.preemption = fields.get("preemption").and_then(|at| preemption(cx, at)).unwrap_or_default();
+    only(cx, &fields, "queueingStrategy", "BestEffortFIFO");
     Some(queue)
+}
+
+/// Reads a word of Kueue of which one value says what is done here anyway, and no other is supported.
+fn only(cx: &mut Context, fields: &Fields<'_>, field: &'static str, word: &'static str) {
+    if let Some(at) = fields.get(field)
+        && at.node.as_text() != Some(word)
+    {
+        at.wrong_type(cx, format!("`{word}`, the only one that this version has"));
+    }
+}
+
+fn flavor_fungibility(cx: &mut Context, at: At<'_>) -> Option<FlavorFungibility> {
+    let fields = Fields::open(cx, at, &[&["whenCanBorrow", "whenCanPreempt", "preference"]])?;
+    only(cx, &fields, "whenCanPreempt", "TryNextFlavor");
+    only(cx, &fields, "preference", "BorrowingOverPreemption");
+    let when_can_borrow = fields.get("whenCanBorrow").and_then(|at| when_can(cx, at)).unwrap_or_default();
+    Some(FlavorFungibility { when_can_borrow })
 }
 
 /// Reads the `spec` of a cohort.

@@ -8,6 +8,7 @@ use crate::hints::unknown_field_hint;
 use crate::path::Trail;
 use crate::quantity::{self, Decimal, QuantityError, Rounding};
 use crate::text::{alternatives, shorten};
+use crate::time;
 use crate::tree::{Node, Value};
 use crate::validate::Violation;
 use ohm_model::resources::{Amounts, UnitKind};
@@ -27,6 +28,8 @@ pub(crate) struct Context {
     pub(crate) object: Option<Box<KubernetesObject>>,
     /// What the job leaves to its class, which is not built in.
     pub(crate) left_open: Option<LeftOpen>,
+    /// When the job was created, if the document says so.
+    pub(crate) created_us: Option<i64>,
 }
 
 impl Context {
@@ -134,6 +137,15 @@ impl<'s> At<'s> {
         let value = decimal.and_then(|decimal| decimal.scaled(3, 0, Rounding::Up));
         if value.is_none() {
             self.wrong_type(cx, "a number of 0 or more");
+        }
+        value
+    }
+
+    /// A point in time, in microseconds since 1970.
+    pub(crate) fn time_us(&self, cx: &mut Context) -> Option<i64> {
+        let value = self.node.as_text().and_then(time::parse);
+        if value.is_none() {
+            self.wrong_type(cx, "a time, such as `2026-01-31T12:00:00Z`");
         }
         value
     }

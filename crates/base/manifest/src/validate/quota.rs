@@ -6,9 +6,11 @@ use super::names;
 use super::rest::{amount, check_amounts};
 use crate::limits::{FLAVOR_PARTS_MAX, WEIGHT_MILLI_MAX};
 use crate::path::FieldPath;
-use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
+use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX, SHARE_RULES};
 use ohm_model::resources::Amounts;
-use ohm_model::{FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota};
+use ohm_model::{
+    FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, Scheduling,
+};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +23,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     findings.spelling(queue);
     let parent = || spec().field(parent_field(queue));
     findings.expect(queue.parent != queue.name || queue.parent.is_empty(), parent, || {
-        "names itself; name the cohort above, or leave it out".to_string()
+        "names itself, which is a cycle; name the cohort above, or leave it out".to_string()
     });
     super::provisioning::admission_checks(&mut findings, &queue.admission_checks);
     let weight = || spec().field("fairSharing").field("weight");
@@ -31,6 +33,51 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     short_form(&mut findings, queue);
     if !queue.resource_groups.is_empty() {
         resource_groups(&mut findings, queue);
+    }
+    preemption(&mut findings, queue);
+    findings.violations
+}
+
+/// Words that no file can say are looked at, too.
+fn preemption(findings: &mut Findings, queue: &QueueSpec) {
+    let preemption = &queue.preemption;
+    let at = || spec().field("preemption");
+    findings.expect(!queue.is_cohort || *preemption == QueuePreemption::default(), at, || {
+        "a cohort preempts nobody; say it of its queues".to_string()
+    });
+    let is_known = preemption.within_cluster_queue.is_within_queue();
+    findings.expect(
+        is_known,
+        || at().field("withinClusterQueue"),
+        || "must be `Never`, `LowerPriority` or `LowerOrNewerEqualPriority`".to_string(),
+    );
+    let is_known = preemption.reclaim_within_cohort.is_within_cohort();
+    findings.expect(
+        is_known,
+        || at().field("reclaimWithinCohort"),
+        || "must be `Never`, `LowerPriority` or `Any`".to_string(),
+    );
+    let borrows = preemption.borrow_within_cohort.lower_priority;
+    let reclaims = preemption.reclaim_within_cohort != PreemptionPolicy::Never;
+    findings.expect(
+        !borrows || reclaims,
+        || at().field("borrowWithinCohort").field("policy"),
+        || {
+            "is `LowerPriority` while `reclaimWithinCohort` is `Never`: let the queue reclaim, too, or say `Never`"
+                .to_string()
+        },
+    );
+}
+
+/// Everything that `scheduling` breaks by itself.
+pub fn scheduling(scheduling: &Scheduling) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    if let Some(sharing) = &scheduling.fair_sharing {
+        let strategies = || spec().field("fairSharing").field("preemptionStrategies");
+        findings.expect(sharing.is_sound(), strategies, || {
+            let words: Vec<String> = SHARE_RULES.iter().map(|(word, _)| format!("`{word}`")).collect();
+            format!("must be one or both of {}, each once; leave the field out for both", words.join(" and "))
+        });
     }
     findings.violations
 }

@@ -35,8 +35,9 @@ pub use node::{
 };
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
-    DomainView, PriorityClassList, PriorityClassView, QueueFlavorView, QueueList, QueueResourceView, QueueView,
-    ResourceFlavorList, ResourceFlavorView, TopologyList, TopologyView,
+    BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView, QueueFlavorView,
+    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList, ResourceFlavorView,
+    SchedulingView, TopologyList, TopologyView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};

@@ -25,6 +25,16 @@ pub struct QueueView {
     pub parent: String,
     /// Share among siblings in thousandths; 1000 is one.
     pub weight_milli: u64,
+    /// 1000 times what is borrowed of the dominant resource, by what the cohort can lend of it, divided by the weight
+    /// and
+    /// rounded up. 0 where nothing is borrowed, 9223372036854775807 where something is with weight 0.
+    pub weighted_share: i64,
+    /// The resource of which most is borrowed; left out where nothing is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub dominant_resource: String,
+    /// Whom its jobs may preempt; left out for a cohort.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<QueuePreemptionView>,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
@@ -41,6 +51,47 @@ pub struct QueueView {
     pub running: u64,
     /// Jobs of the queue that are suspended.
     pub suspended: u64,
+}
+
+/// Whom jobs of a queue may preempt where they lack quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueuePreemptionView {
+    /// Jobs of the same queue: `Never`, `LowerPriority` or `LowerOrNewerEqualPriority`.
+    pub within_cluster_queue: String,
+    /// Jobs of other queues that borrow: `Never`, `LowerPriority` or `Any`.
+    pub reclaim_within_cohort: String,
+    /// Jobs of other queues while the queue borrows itself.
+    pub borrow_within_cohort: BorrowWithinCohortView,
+}
+
+/// Whom jobs of a queue may preempt while it borrows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BorrowWithinCohortView {
+    /// `Never` or `LowerPriority`.
+    pub policy: String,
+    /// Jobs above this priority are not preempted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_priority_threshold: Option<i32>,
+}
+
+/// What holds for all queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SchedulingView {
+    /// How borrowed quota is shared out.
+    pub fair_sharing: FairSharingView,
+}
+
+/// How borrowed quota is shared out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FairSharingView {
+    /// Whether it is, by weight.
+    pub enable: bool,
+    /// When a job may preempt one of another queue, the first rule first; none where nothing is shared out.
+    pub preemption_strategies: Vec<String>,
 }
 
 /// One flavor in one resource group of a queue or cohort.
@@ -67,6 +118,8 @@ pub struct QueueResourceView {
     pub lending_limit: String,
     /// What is used here, and what queues below use beyond their own.
     pub used: String,
+    /// How much of that is borrowed from the cohort.
+    pub borrowed: String,
     /// How much more may be used, borrowing included; may be below zero after a quota was cut.
     pub available: String,
 }

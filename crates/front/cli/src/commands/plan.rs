@@ -2,6 +2,7 @@
 
 use crate::failure::{EXIT_DONE, Failure};
 use crate::output::{Output, note};
+use crate::text;
 use clap::Args;
 use ohm_manifest::{Dialect, Document, Input, Tail, Verdicts};
 use ohm_offline::{Addition, PlanError, Question};
@@ -32,6 +33,9 @@ pub struct Plan {
     /// Count how many more copies of each job would fit, and what limits them
     #[arg(long)]
     pub count_fit: bool,
+    /// Tell what queues and cohorts have, borrow and use, and their shares; needs no jobs
+    #[arg(long)]
+    pub shares: bool,
     /// Fail where a Kubernetes object has a field that bears on where its pods go and is not honoured
     #[arg(long)]
     pub strict: bool,
@@ -66,7 +70,7 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
     }
     let add = args.add_nodes.zip(args.like.clone()).map(|(count, like)| Addition { count, like });
     let (fail, drain, count_fit, strict) = (args.fail.clone(), args.drain.clone(), args.count_fit, args.strict);
-    let question = Question { cell, jobs, fail, drain, add, count_fit, strict };
+    let question = Question { cell, jobs, fail, drain, add, count_fit, shares: args.shares, strict };
     let planned = ohm_offline::plan(question).map_err(|error| match error {
         PlanError::Question(problem) => Failure::Usage(problem),
         PlanError::Ignored(ref ignored) => {
@@ -77,7 +81,10 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
         }
         PlanError::Document { .. } => Failure::Failed(error.to_string()),
     })?;
-    output.print(&planned.answer, |_| ohm_offline::to_text(&planned.answer))?;
+    output.print(&planned.answer, |style| {
+        let queues = planned.answer.queues.as_deref().map(|queues| text::shares_table(queues, style));
+        ohm_offline::to_text(&planned.answer) + &queues.map(|table| format!("\n{table}")).unwrap_or_default()
+    })?;
     // The process ends here, and freeing a large cell node by node would take a good part of the time of the answer.
     std::mem::forget(planned);
     Ok(EXIT_DONE)

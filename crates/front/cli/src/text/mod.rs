@@ -9,6 +9,7 @@ mod nodes;
 mod plural;
 mod queues;
 mod servers;
+mod shares;
 mod status;
 mod style;
 mod table;
@@ -24,6 +25,7 @@ pub(crate) use nodes::{node_text, nodes_table};
 pub(crate) use plural::counted;
 pub(crate) use queues::{flavors_table, priority_classes_table, profiles_table, queues_table, topologies_text};
 pub(crate) use servers::servers_table;
+pub(crate) use shares::shares_table;
 pub(crate) use status::{clocks, status_text};
 #[cfg(test)]
 pub(crate) use style::PLAIN;

@@ -2,6 +2,7 @@
 
 use super::amounts::short;
 use super::jobs::pairs;
+use super::shares::{WIDE, indented, share_cell, tree};
 use super::table::Grid;
 use super::{Style, counted};
 use ohm_wire::api::{
@@ -9,21 +10,37 @@ use ohm_wire::api::{
     TopologyList,
 };
 
-/// Queues and cohorts, one line per resource that is limited, or per resource of each flavor.
+/// Queues and cohorts as a tree, one line per resource that is limited, or per resource of each flavor.
 pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
     if list.queues.is_empty() {
         return "no queues; a job without a queue is not limited\n".to_string();
     }
     let has_flavors = list.queues.iter().any(|queue| !queue.flavors.is_empty());
-    let header = ["NAME", "KIND", "COHORT", "FLAVOR", "RESOURCE", "USED", "NOMINAL", "AVAILABLE", "PENDING", "RUNNING"];
-    let header = header.into_iter().filter(|name| has_flavors || *name != "FLAVOR");
-    let mut grid = Grid::new(style, &header.collect::<Vec<&str>>());
-    for queue in &list.queues {
-        let jobs = [queue.pending.to_string(), queue.running.to_string()];
-        let first = [queue.name.clone(), queue.kind.clone(), queue.parent.clone()];
+    let header = [
+        "NAME",
+        "KIND",
+        "FLAVOR",
+        "RESOURCE",
+        "USED",
+        "NOMINAL",
+        "BORROWED",
+        "AVAILABLE",
+        "PENDING",
+        "RUNNING",
+        "SHARE",
+    ];
+    // Where it is narrow, the tree has to say what is a cohort.
+    let is_wide = style.width.is_none_or(|width| width >= WIDE);
+    let is_shown = |name: &&str| (has_flavors || *name != "FLAVOR") && (is_wide || *name != "KIND");
+    let mut grid = Grid::new(style, &header.into_iter().filter(is_shown).collect::<Vec<&str>>());
+    for (at, depth) in tree(&list.queues, |queue| (&queue.name, &queue.parent)) {
+        let queue = &list.queues[at];
+        let last = [queue.pending.to_string(), queue.running.to_string(), share_cell(queue.weighted_share, style)];
+        let kind = is_wide.then(|| queue.kind.clone());
+        let first: Vec<String> = [indented(&queue.name, depth)].into_iter().chain(kind).collect();
         for (flavor, resource) in quota_cells(queue) {
             let flavor = has_flavors.then_some(flavor);
-            grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(jobs.iter().cloned()));
+            grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(last.iter().cloned()));
         }
     }
     grid.text()
@@ -31,18 +48,18 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
 
 /// Of each resource the flavor, which is empty for the short form, and its name and amounts; one without any if nothing
 /// is limited.
-fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 4])> {
+fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 5])> {
     let of_resource = |(name, resource): (&String, &QueueResourceView)| {
-        let [used, nominal, available] =
-            [&resource.used, &resource.nominal, &resource.available].map(|amount| short(name, amount));
-        [name.clone(), used, nominal, available]
+        let amounts = [&resource.used, &resource.nominal, &resource.borrowed, &resource.available];
+        let [used, nominal, borrowed, available] = amounts.map(|amount| short(name, amount));
+        [name.clone(), used, nominal, borrowed, available]
     };
     let short_form = queue.resources.iter().map(|resource| (String::new(), of_resource(resource)));
     let by_flavor = queue
         .flavors
         .iter()
         .flat_map(|flavor| flavor.resources.iter().map(move |resource| (flavor.name.clone(), of_resource(resource))));
-    let cells: Vec<(String, [String; 4])> = short_form.chain(by_flavor).collect();
+    let cells: Vec<(String, [String; 5])> = short_form.chain(by_flavor).collect();
     if cells.is_empty() { vec![Default::default()] } else { cells }
 }
 
@@ -126,7 +143,8 @@ mod tests {
     fn queues_have_a_line_per_resource() {
         let resource = QueueResourceView {
             nominal: "4".into(),
-            used: "1500m".into(),
+            used: "4500m".into(),
+            borrowed: "500m".into(),
             available: "2500m".into(),
             ..QueueResourceView::default()
         };
@@ -134,6 +152,8 @@ mod tests {
             name: "research".into(),
             kind: "Queue".into(),
             parent: "all".into(),
+            weighted_share: 125,
+            dominant_resource: "cpu".into(),
             resources: [("cpu".to_string(), resource)].into(),
             pending: 3,
             running: 1,
@@ -143,9 +163,9 @@ mod tests {
         assert_eq!(
             queues_table(&QueueList { queues: vec![cohort, queue] }, &PLAIN),
             "\
-NAME      KIND    COHORT  RESOURCE  USED  NOMINAL  AVAILABLE  PENDING  RUNNING
-all       Cohort  -       -         -     -        -          0        0
-research  Queue   all     cpu       1.5   4        2.5        3        1
+NAME        KIND    RESOURCE  USED  NOMINAL  BORROWED  AVAILABLE  PENDING  RUNNING  SHARE
+all         Cohort  -         -     -        -         -          0        0        0 ░░░░░░░░░░
+  research  Queue   cpu       4.5   4        0.5       2.5        3        1        125 █░░░░░░░░░
 "
         );
     }
@@ -155,6 +175,7 @@ research  Queue   all     cpu       1.5   4        2.5        3        1
         let resource = |nominal: &str| QueueResourceView {
             nominal: nominal.into(),
             used: "0".into(),
+            borrowed: "0".into(),
             available: nominal.into(),
             ..QueueResourceView::default()
         };
@@ -179,15 +200,36 @@ research  Queue   all     cpu       1.5   4        2.5        3        1
         assert_eq!(
             queues_table(&QueueList { queues: vec![open, plain, research] }, &PLAIN),
             "\
-NAME      KIND   COHORT  FLAVOR  RESOURCE  USED  NOMINAL  AVAILABLE  PENDING  RUNNING
-open      Queue  -       -       -         -     -        -          0        0
-plain     Queue  -       -       cpu       0     4        4          2        0
-research  Queue  -       spot    cpu       0     8        8          0        0
-research  Queue  -       spot    memory    0     64Gi     64Gi       0        0
-research  Queue  -       any     cpu       0     1.5      1.5        0        0
-research  Queue  -       any     memory    0     64Gi     64Gi       0        0
+NAME      KIND   FLAVOR  RESOURCE  USED  NOMINAL  BORROWED  AVAILABLE  PENDING  RUNNING  SHARE
+open      Queue  -       -         -     -        -         -          0        0        0 ░░░░░░░░░░
+plain     Queue  -       cpu       0     4        0         4          2        0        0 ░░░░░░░░░░
+research  Queue  spot    cpu       0     8        0         8          0        0        0 ░░░░░░░░░░
+research  Queue  spot    memory    0     64Gi     0         64Gi       0        0        0 ░░░░░░░░░░
+research  Queue  any     cpu       0     1.5      0         1.5        0        0        0 ░░░░░░░░░░
+research  Queue  any     memory    0     64Gi     0         64Gi       0        0        0 ░░░░░░░░░░
 "
         );
+    }
+
+    #[test]
+    fn queues_fit_the_terminal() {
+        let amount = || "123456m".to_string();
+        let resource =
+            QueueResourceView { nominal: amount(), used: amount(), borrowed: amount(), ..Default::default() };
+        let queue = |name: &str, parent: &str| QueueView {
+            name: name.into(),
+            kind: "Queue".into(),
+            parent: parent.into(),
+            weighted_share: i64::MAX,
+            resources: [("nvidia.com/gpu".to_string(), resource.clone())].into(),
+            ..QueueView::default()
+        };
+        let queues = vec![queue("all", ""), queue("a-queue-with-a-long-name", "all")];
+        for width in [80, 120] {
+            let text = queues_table(&QueueList { queues: queues.clone() }, &Style { width: Some(width), ..PLAIN });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            assert_eq!(text.lines().count(), 3, "{text}");
+        }
     }
 
     #[test]

@@ -27,7 +27,11 @@ impl Grid {
         }
         let bold =
             |name: &&str| if style.color { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) };
-        table.set_header(header.iter().map(bold).collect::<Vec<_>>());
+        let mut header = Row::from(header.iter().map(bold).collect::<Vec<_>>());
+        if style.width.is_some() {
+            header.max_height(1);
+        }
+        table.set_header(header);
         Grid { table, color: style.color, narrow: style.width.is_some() }
     }
 
