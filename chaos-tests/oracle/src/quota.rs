@@ -59,8 +59,7 @@ impl QuotaTree {
     /// At the root that is what is there less what is used. Below, it is what is kept from the others and not used, and
     /// what the cohort can spare, as far as may be borrowed. A cohort that was cut below what is used in it spares less
     /// than nothing: what its queues keep from each other has to make up for that. A cohort that is named and that
-    /// nobody
-    /// has put is a root without quota.
+    /// nobody has put is a root without quota.
     pub(crate) fn left(&self, name: &str, resource: &str) -> i64 {
         let (has, used) = (self.capacity(name, resource), self.usage(name, resource));
         let Some(spec) = self.queues.get(name).filter(|spec| !spec.parent.is_empty()) else { return has - used };

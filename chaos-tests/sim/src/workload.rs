@@ -146,7 +146,10 @@ fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
             name: name.into(),
             parent: "all".into(),
             resource_groups: resource_groups(dice),
-            flavor_fungibility: FlavorFungibility { when_can_borrow: when[dice.below(2) as usize] },
+            flavor_fungibility: FlavorFungibility {
+                when_can_borrow: when[dice.below(2) as usize],
+                ..FlavorFungibility::default()
+            },
             ..QueueSpec::default()
         };
     }

@@ -48,6 +48,7 @@ use crate::policy::brought::{settle_brought, settle_idle};
 use crate::policy::claims::{give_owed_room, settle_claims};
 use crate::policy::heads::settle_heads;
 use crate::policy::kept::settle_kept;
+use crate::policy::preemptions::settle_preemptions;
 use crate::policy::repair_requests::settle_repair_requests;
 use crate::policy::spares::settle_spares;
 use crate::policy::turns::settle_turns;
@@ -76,6 +77,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_brought(&mut tx);
         settle_claims(&mut tx);
         settle_heads(&mut tx);
+        settle_preemptions(&mut tx);
         planted::settle_with(&mut tx, settle_spares);
         give_owed_room(&mut tx);
         settle_repair_requests(&mut tx);
@@ -141,10 +143,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::TaintNode { name, taint } => taint_node::taint_node(tx, name, taint),
         Command::UntaintNode { name, pattern } => taint_node::untaint_node(tx, name, pattern),
         Command::RemoveNode { name } => remove_node::remove_node(tx, name),
-        Command::Report { node, reports } => {
-            report::report(tx, *node, reports);
-            Ok(Outcome::Done)
-        }
+        Command::Report { node, reports } => Ok(report::report(tx, *node, reports)),
         Command::SubmitJobs { jobs } => Ok(submit_jobs::submit_jobs(tx, &actor_name(tx, envelope), jobs)),
         Command::UpdateJob { spec, version } => {
             Ok(update_job::update_job(tx, &actor_name(tx, envelope), spec, *version))

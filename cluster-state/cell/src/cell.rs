@@ -8,6 +8,7 @@ use crate::state::job_store::Jobs;
 use crate::state::jobs::Job;
 use crate::state::kept::Kept;
 use crate::state::nodes::Nodes;
+use crate::state::preemptions::Preemptions;
 use crate::state::priorities::PriorityClasses;
 use crate::state::profiles::Profiles;
 use crate::state::provisioning::ProvisioningClasses;
@@ -62,6 +63,7 @@ pub struct Cell {
     pub(crate) profiles: Profiles,
     pub(crate) sessions: Sessions,
     pub(crate) nominations: Nominations,
+    pub(crate) preemptions: Preemptions,
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
     pub(crate) health: HealthState,
     pub(crate) kept: Kept,

@@ -7,6 +7,7 @@ mod claims;
 mod heads;
 mod jobs;
 mod nodes;
+mod preemptions;
 mod quota;
 mod repairs;
 mod runs;
@@ -19,6 +20,7 @@ pub use sweep::Sweep;
 use crate::cell::Cell;
 use crate::check::jobs::{check_job_promises, check_job_sums};
 use crate::check::nodes::{check_listed, sweep_node};
+use crate::check::preemptions::check_preemptions;
 use crate::check::quota::check_quota;
 use crate::check::runs::{check_kept, sweep_run};
 use crate::check::shapes::check_shapes;
@@ -38,6 +40,7 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     }
     check_quota(cell, &direct_usage(cell), &mut broken);
     check_kept(cell, &mut broken);
+    check_preemptions(cell, &mut broken);
     check_shapes(cell, &mut broken);
     if cell.brought != Brought::of(&cell.nodes, &cell.jobs) {
         broken.push("the nodes that were brought and the open requests are not those that nodes and jobs say".into());

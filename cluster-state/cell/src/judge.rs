@@ -12,6 +12,7 @@ mod charge;
 mod flavors;
 mod heads;
 mod moves;
+mod preemption;
 mod rows;
 pub(crate) mod scratch;
 pub(crate) mod slices;
@@ -119,6 +120,10 @@ impl<'a> Judge<'a> {
         if gives_up && (more || !transaction.claim.is_empty()) {
             return Err(ConflictReason::Malformed);
         }
+        // Nor does whoever stops others for quota: it is placed once they have ended.
+        if !transaction.preempt.is_empty() && !preemption::is_pure(transaction) {
+            return Err(ConflictReason::Malformed);
+        }
         // Nor does whoever moves tasks to places that are reserved for them: all of it is accepted, or nothing.
         if transaction.is_move() && !transaction.is_pure_move() {
             return Err(ConflictReason::Malformed);
@@ -149,6 +154,12 @@ impl<'a> Judge<'a> {
                 if let Err(reason) = self.judge_eviction(*run, *cause, highest) {
                     self.refuse(Row::Evict(row as u32), None, reason, self.cell.applied);
                 }
+            }
+        }
+        if let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) {
+            let job = self.job_of(guard.job).map_err(|reason| (0, reason));
+            if let Err((row, reason)) = job.and_then(|job| preemption::judge(self.cell, job, &transaction.preempt)) {
+                self.refuse(Row::Preempt(row), None, reason, self.cell.applied);
             }
         }
         self.judge_placements();

@@ -24,15 +24,19 @@ pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
 pub use judge::scratch::Scratch;
 pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
+pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
+pub use rooms::laying::free_quota;
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
+pub use rooms::quota_if::{QuotaIf, borrowing_of, preemptions};
 pub use rooms::room::{Asker, Room, Wish};
 pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};
 pub use rooms::what_if::{QuotaLeft, WhatIf};
 pub use rules::devices::device_room;
 pub use rules::miss::{Miss, short_of};
+pub use rules::preemption::{Preemptor, Variant, promised_victims};
 pub use rules::topology_domain::miss_outside;
 pub use state::admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};
 pub use state::backup::{BackupError, BackupSource, read_backup, write_backup};
@@ -47,12 +51,14 @@ pub use state::kept::{Kept, KeptRun};
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use state::nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
 pub use state::offers::{
-    FlavorMiss, NoOffer, column_name, filters_of, flavors_by_group, flavors_of, no_offer, own_filters_of,
+    FlavorMiss, NoOffer, column_name, filters_of, flavors_by_group, flavors_in_use, flavors_of, no_offer,
+    own_filters_of,
 };
+pub use state::preemptions::{Preemption, Preemptions};
 pub use state::priorities::PriorityClasses;
 pub use state::profiles::Profiles;
 pub use state::provisioning::ProvisioningClasses;
-pub use state::quota::{DEPTH_MAX, Quota, QuotaNode};
+pub use state::quota::{DEPTH_MAX, QueueId, Quota, QuotaNode};
 pub use state::release::Release;
 pub use state::repairs::{
     OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairRequest, RepairState, Repairs, RequestState,

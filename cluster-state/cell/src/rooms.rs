@@ -7,6 +7,8 @@ pub(crate) mod heads;
 pub(crate) mod laying;
 pub(crate) mod nominations;
 pub(crate) mod overlay;
+mod promised;
+pub(crate) mod quota_if;
 pub(crate) mod reads;
 pub(crate) mod room;
 pub(crate) mod turns;

@@ -10,6 +10,7 @@ mod node_class;
 mod node_ready;
 mod planted;
 mod ports;
+pub(crate) mod preemption;
 mod quota;
 mod resources;
 pub(crate) mod topology_domain;

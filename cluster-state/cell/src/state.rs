@@ -16,6 +16,7 @@ pub(crate) mod jobs;
 pub(crate) mod kept;
 pub(crate) mod nodes;
 pub(crate) mod offers;
+pub(crate) mod preemptions;
 pub(crate) mod priorities;
 pub(crate) mod profiles;
 pub(crate) mod provisioning;

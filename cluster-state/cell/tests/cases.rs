@@ -49,6 +49,8 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::Together,
         ConflictReason::SpareUnused,
         ConflictReason::FlavorMissing,
+        ConflictReason::NoRight,
+        ConflictReason::NoNeed,
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

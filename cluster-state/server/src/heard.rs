@@ -10,7 +10,7 @@ use ohm_wire::{AgentUp, AppendRequest, BeatAnswers, DutyAttach, DutyUp, LogPiece
 #[derive(Debug)]
 pub enum AgentWord {
     /// Something for the server core.
-    Input(ServerInput),
+    Input(Box<ServerInput>),
     /// Output of a task, for whoever reads it.
     Output(LogPiece),
 }
@@ -69,7 +69,7 @@ pub fn agent(peer: Peer, message: AgentUp) -> Result<Option<AgentWord>, Malforme
         },
         agent_up::Kind::Log(piece) => return Ok(Some(AgentWord::Output(piece))),
     };
-    Ok(Some(AgentWord::Input(input)))
+    Ok(Some(AgentWord::Input(Box::new(input))))
 }
 
 /// What the candidate for the health duty on the connection `peer` says.

@@ -252,7 +252,7 @@ impl Drop for Reading {
 
 fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>, Malformed> {
     Ok(match heard::agent(reading.agent, message)? {
-        Some(AgentWord::Input(input)) => Some(Message::Input(Box::new(input))),
+        Some(AgentWord::Input(input)) => Some(Message::Input(input)),
         Some(AgentWord::Output(piece)) => {
             reading.readers.pass(piece);
             None

@@ -8,6 +8,7 @@ use crate::flavors::{choices, flavor_obstacle, may_choose};
 use crate::input::SchedulerEffect;
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner};
+use crate::preempt::preempt_to_reserve;
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
 use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing};
@@ -124,12 +125,22 @@ impl<P: Planner> SchedulerCore<P> {
             let chosen = found.with_flavors(&flavors);
             let found = chosen.as_ref().unwrap_or(found);
             let obstacle = flavor_obstacle(view.cell(), found).or_else(|| short_quota(&view, found));
-            if let Some(obstacle) = obstacle {
-                self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, obstacle));
-                continue;
-            }
-            let mut planned = PlannedJob::placing(view.guard(found), Grain::PerTask, Vec::new());
-            (planned.reserve, planned.flavors) = (true, flavors);
+            let why = obstacle.map(|obstacle| Explanation::of_obstacle(job, view.seen(), 0, obstacle));
+            let planned = match &why {
+                Some(why) => preempt_to_reserve(&view, found, &flavors, why),
+                None => {
+                    let planned = PlannedJob::placing(view.guard(found), Grain::PerTask, Vec::new());
+                    Some(PlannedJob { reserve: true, flavors, ..planned })
+                }
+            };
+            let planned = match (planned, why) {
+                (Some(planned), _) => planned,
+                (None, Some(why)) => {
+                    self.park(now_ms, job, why);
+                    continue;
+                }
+                (None, None) => continue,
+            };
             let mut batches = Vec::new();
             self.board(now_ms, planned, &mut batches);
             batches.into_iter().for_each(|batch| self.launch(now_ms, batch, out));

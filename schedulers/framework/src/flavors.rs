@@ -4,23 +4,68 @@
 //! Better than there: what fits the quota and finds no nodes is planned with the next flavors that fit, too.
 
 use crate::explain::Obstacle;
+use crate::victims::search;
 use crate::view::View;
-use ohm_cell::{Cell, Job, QuotaLeft, flavors_by_group, no_offer};
-use ohm_model::{FlavorChoice, FlavorResource, GroupIndex, QueueSpec, ShapeId, WhenCan};
+use ohm_cell::{Cell, Job, Preemptor, QuotaIf, QuotaLeft, flavors_by_group, no_offer};
+use ohm_model::{
+    FlavorChoice, FlavorFungibility, FlavorPreference, FlavorResource, GroupIndex, QueuePreemption, QueueSpec, ShapeId,
+    WhenCan,
+};
 use std::collections::BTreeMap;
 
 /// So many ways to take flavors are planned with before a job is said to have no room.
 const CHOICES_MAX: usize = 16;
 
-/// How a flavor, or several, would serve.
+/// How a flavor, or several, would serve; the better the smaller, unless the queue prefers to stop others to borrowing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// The quota has it; borrowed from this far up.
     Fits(u32),
+    /// Once jobs of other queues were stopped, and none of its own; borrowed from this far up then.
+    Reclaims(u32),
+    /// Once jobs were stopped, of its own queue, too.
+    Preempts(u32),
+    /// The queue may stop others for it, and there is nobody whom to stop would do.
+    NoCandidates,
     /// The quota could have it, were less used.
     WaitsForQuota,
     /// More than the queue could ever use.
     ExceedsMaxQuota,
+}
+
+impl Mode {
+    /// From how far up is borrowed, where it serves now or once others were stopped.
+    fn level(self) -> Option<u32> {
+        match self {
+            Mode::Fits(level) | Mode::Reclaims(level) | Mode::Preempts(level) => Some(level),
+            Mode::NoCandidates | Mode::WaitsForQuota | Mode::ExceedsMaxQuota => None,
+        }
+    }
+
+    /// Its place in the order of a queue that prefers this.
+    fn rank(self, preference: FlavorPreference) -> (u32, Mode) {
+        match (preference, self.level()) {
+            (FlavorPreference::PreemptionOverBorrowing, Some(level)) => (level, self),
+            (FlavorPreference::PreemptionOverBorrowing, None) => (u32::MAX, self),
+            (FlavorPreference::BorrowingOverPreemption, _) => (0, self),
+        }
+    }
+
+    /// Whether the search for a flavor ends with one that serves so.
+    fn stops_search(self, fungibility: FlavorFungibility) -> bool {
+        let (borrow, preempt) = (fungibility.when_can_borrow, fungibility.when_can_preempt);
+        let borrows = self.level().is_some_and(|level| level > 0);
+        match self {
+            Mode::NoCandidates | Mode::WaitsForQuota | Mode::ExceedsMaxQuota => false,
+            Mode::Reclaims(_) | Mode::Preempts(_) if preempt == WhenCan::TryNextFlavor => false,
+            _ => !borrows || borrow == WhenCan::MayStopSearch,
+        }
+    }
+
+    /// Whether flavors are found, be it that others have to stop first.
+    pub fn is_found(self) -> bool {
+        self <= Mode::NoCandidates
+    }
 }
 
 /// One way to take flavors.
@@ -34,7 +79,7 @@ pub struct Choice {
 
 impl Choice {
     /// Whether the quota has it.
-    fn fits(&self) -> bool {
+    pub fn fits(&self) -> bool {
         matches!(self.mode, Mode::Fits(_))
     }
 
@@ -185,20 +230,17 @@ impl Search<'_> {
 
     /// Of each resource group the flavor that Kueue would take; the offer that has them all.
     fn preferred(&self, offers: &[Offer]) -> Option<usize> {
-        let groups = offers.first()?.modes.len();
+        let (groups, fungibility) = (offers.first()?.modes.len(), self.queue.flavor_fungibility);
         let mut wanted: Vec<&str> = Vec::new();
         for group in 0..groups {
             let mut best: Option<&(String, Mode)> = None;
             for offer in offers {
                 let found = &offer.modes[group];
-                if best.is_none_or(|best| found.1 < best.1) {
+                let rank = |(_, mode): &(String, Mode)| mode.rank(fungibility.preference);
+                if best.is_none_or(|best| rank(found) < rank(best)) {
                     best = Some(found);
                 }
-                let stops = match self.queue.flavor_fungibility.when_can_borrow {
-                    WhenCan::MayStopSearch => matches!(found.1, Mode::Fits(_)),
-                    WhenCan::TryNextFlavor => found.1 == Mode::Fits(0),
-                };
-                if stops {
+                if found.1.stops_search(fungibility) {
                     break;
                 }
             }
@@ -234,8 +276,32 @@ impl Search<'_> {
             return Mode::ExceedsMaxQuota;
         }
         match self.left.available(column) {
-            Some(left) if left < amount => Mode::WaitsForQuota,
+            Some(left) if left < amount => self.mode_by_preemption(column, amount),
             _ => Mode::Fits(self.left.borrowing_level(column, amount)),
+        }
+    }
+
+    /// How it would serve once others were stopped for this column alone: the search for all of them together may find
+    /// more to stop, or nobody.
+    fn mode_by_preemption(&self, column: FlavorResource, amount: i64) -> Mode {
+        let mut tree = QuotaIf::promised(self.cell, self.job);
+        let asked = vec![(column, amount)];
+        let Some(preemptor) = Preemptor::asking(self.cell, self.job, &tree, asked).filter(Preemptor::may_stop_any)
+        else {
+            return Mode::WaitsForQuota;
+        };
+        // Where nobody may be stopped, nobody is sought.
+        let victims = match self.queue.preemption == QueuePreemption::default() {
+            true => Vec::new(),
+            false => search(self.cell, &preemptor, &mut tree),
+        };
+        let jobs: Vec<&Job> = victims.iter().filter_map(|victim| Some(&**self.cell.jobs().get(victim.job)?)).collect();
+        jobs.iter().for_each(|job| tree.stop(job));
+        let level = tree.borrowing_level(preemptor.queue(), column, amount);
+        match jobs.iter().any(|job| job.spec.queue == self.queue.name) {
+            _ if jobs.is_empty() => Mode::NoCandidates,
+            true => Mode::Preempts(level),
+            false => Mode::Reclaims(level),
         }
     }
 }

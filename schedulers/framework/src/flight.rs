@@ -78,6 +78,7 @@ impl Batch {
         transaction.evict.extend(plan.evict);
         transaction.place.extend(plan.place);
         transaction.nominate.extend(plan.nominate);
+        transaction.preempt.extend(plan.preempt);
         let rows_end = transaction.place.len();
         self.jobs.push(FlyingJob { job: plan.job.job, rows_end, rest: plan.rest, fare });
     }
@@ -122,7 +123,7 @@ impl Flight {
     pub(crate) fn new(cell: &Cell, holds: &mut Holds, batch: &mut Batch, improvements: u64) -> Self {
         let transaction = &batch.transaction;
         let kept = transaction.nominate.len() + transaction.reserve.len() + transaction.claim.len();
-        let others = transaction.evict.len() + kept;
+        let others = transaction.evict.len() + transaction.preempt.len() + kept;
         let taken = holds.take(cell, transaction);
         Flight {
             jobs: std::mem::take(&mut batch.jobs),
@@ -162,7 +163,7 @@ impl Flight {
                 }
                 // The rows of its job are refused, too.
                 Row::Flavor(_) => {}
-                Row::Whole | Row::Evict(_) | Row::Nominate(_) | Row::Reserve(_) | Row::Claim(_) => {
+                Row::Whole | Row::Evict(_) | Row::Nominate(_) | Row::Reserve(_) | Row::Claim(_) | Row::Preempt(_) => {
                     for fate in &mut fates {
                         fate.conflict.get_or_insert(conflict.reason);
                     }

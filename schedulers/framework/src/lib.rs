@@ -15,6 +15,7 @@ pub mod explain;
 pub mod flavors;
 pub mod plan;
 pub mod planner;
+pub mod preempt;
 mod repair;
 
 mod abroad;
@@ -33,6 +34,7 @@ mod pass;
 mod scheduler;
 mod ticket;
 mod verdict;
+pub mod victims;
 mod view;
 mod words;
 

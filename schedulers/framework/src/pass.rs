@@ -9,6 +9,7 @@ use crate::input::SchedulerEffect;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::preempt::preempt;
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
 use ohm_client::SessionInput;
@@ -186,6 +187,7 @@ impl<P: Planner> SchedulerCore<P> {
                     self.counters.given_up += u64::from(given_up.is_some());
                     let claim = given_up.or_else(|| claim_for(self.follower.cell(), job, &explanation));
                     let item = || work.jobs.iter().find(|item| item.job == job).copied();
+                    let claim = claim.or_else(|| preempt(self, item()?, &explanation));
                     match claim.or_else(|| claim_head(self, item()?, &explanation)) {
                         Some(planned) => self.board(now_ms, planned, &mut batches),
                         None => self.park(now_ms, job, *explanation),

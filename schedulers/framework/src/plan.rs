@@ -1,7 +1,9 @@
 //! What a planner decided.
 
 use crate::explain::Explanation;
-use ohm_model::{FlavorChoice, Grain, GroupIndex, Guard, JobGuard, JobId, Nomination, Placement, RunRef, StopCause};
+use ohm_model::{
+    FlavorChoice, Grain, GroupIndex, Guard, JobGuard, JobId, Nomination, Placement, RunRef, StopCause, Victim,
+};
 
 /// The outcome of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct PlannedJob {
     pub reserve: bool,
     /// Its groups to which room is owed from now on.
     pub claim: Vec<GroupIndex>,
+    /// Jobs to stop for the quota that they have. Such a plan places nothing.
+    pub preempt: Vec<Victim>,
     /// Why nothing more is planned for it, if something will still be missing after the commit.
     pub rest: Option<Box<Explanation>>,
 }
@@ -78,20 +82,21 @@ impl PlannedJob {
             nominate: Vec::new(),
             reserve: false,
             claim: Vec::new(),
+            preempt: Vec::new(),
             rest: None,
         }
     }
 
     /// Whether it would change nothing.
     pub fn is_empty(&self) -> bool {
-        let nothing_else = !self.reserve && self.claim.is_empty();
+        let nothing_else = !self.reserve && self.claim.is_empty() && self.preempt.is_empty();
         self.place.is_empty() && self.evict.is_empty() && self.nominate.is_empty() && nothing_else
     }
 
     /// Whether it may share a transaction with others like it.
     pub fn is_mergeable(&self) -> bool {
         let alone = self.evict.is_empty() && self.nominate.is_empty() && self.others.is_empty();
-        let only_places = alone && !self.reserve && self.claim.is_empty();
+        let only_places = alone && !self.reserve && self.claim.is_empty() && self.preempt.is_empty();
         only_places && self.grain != Grain::AllOrNothing
     }
 
@@ -102,7 +107,8 @@ impl PlannedJob {
             + self.others.len() * 24
             + self.evict.len() * 32
             + self.nominate.len() * 40
-            + self.claim.len() * 12;
+            + self.claim.len() * 12
+            + self.preempt.len() * 16;
         rows + others + 64
     }
 }

@@ -5,7 +5,7 @@ use crate::plan::PlannedJob;
 use crate::planner::Planner;
 use crate::scheduler::SchedulerCore;
 use ohm_cell::{Cell, Job, RepairState};
-use ohm_model::{Grain, GroupIndex, Guard, JobGuard, JobId, RepairPolicy, StopCause};
+use ohm_model::{Grain, GroupIndex, JobGuard, JobId, RepairPolicy, StopCause};
 use ohm_stdx::bug::{self, Bug};
 
 /// Whether `job` is a gang that lost tasks and does not stand with its minimum: then its policy decides.
@@ -65,18 +65,8 @@ impl<P: Planner> SchedulerCore<P> {
         }
         let tasks = found.groups.iter().flat_map(|group| group.tasks.iter());
         let run = tasks.filter_map(|task| self.follower.cell().runs().get(task.run)).find(|run| run.stop.is_none())?;
-        Some(PlannedJob {
-            job: JobGuard { job, version: found.version, reserved: false },
-            others: Vec::new(),
-            grain: Grain::AllOrNothing,
-            guard: Guard::Fits,
-            place: Vec::new(),
-            evict: vec![(run.run, StopCause::RepairFailed)],
-            nominate: Vec::new(),
-            flavors: Vec::new(),
-            reserve: false,
-            claim: Vec::new(),
-            rest: None,
-        })
+        let guard = JobGuard { job, version: found.version, reserved: false };
+        let evict = vec![(run.run, StopCause::RepairFailed)];
+        Some(PlannedJob { evict, ..PlannedJob::placing(guard, Grain::AllOrNothing, Vec::new()) })
     }
 }

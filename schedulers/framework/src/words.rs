@@ -1,8 +1,8 @@
 //! Explanations in plain words. Every sentence repeats what was counted; none promises more.
 
 use crate::explain::{Explanation, Miss, NearMiss, Obstacle};
-use ohm_cell::{Cell, FlavorMiss, Job, NoOffer, column_name};
-use ohm_model::{FlavorResource, GroupIndex, ResourceId, resources};
+use ohm_cell::{Cell, FlavorMiss, Job, NoOffer, column_name, preemptions};
+use ohm_model::{FlavorResource, GroupIndex, JobId, ResourceId, resources};
 
 impl Explanation {
     /// The explanation in sentences, one per line. `cell` gives names to numbers; it may be newer than the picture.
@@ -57,7 +57,9 @@ impl Explanation {
             }
             Obstacle::NoFlavor { queue, why, .. } => no_flavor_text(queue, why),
             Obstacle::Quota { queue, column, asked, available, ceded } => {
-                quota_text(cell, (queue, *column), (*asked, *available, *ceded))
+                let mut text = quota_text(cell, (queue, *column), (*asked, *available, *ceded));
+                text.extend(stopping_text(cell, self.job).map(|stopping| format!(" {stopping}")));
+                text
             }
             Obstacle::Stopping { runs: 1 } => {
                 "Room is kept for it; 1 run there was told to stop and has not ended yet.".to_string()
@@ -205,6 +207,17 @@ fn quota_text(
         "Queue {queue} may use {left} more of {what}{before}, what it may borrow included; the job needs {asked} at \
          once. It waits until enough is given back or the quota is raised."
     )
+}
+
+/// Who was told to stop for the job.
+fn stopping_text(cell: &Cell, job: JobId) -> Option<String> {
+    let preemption = preemptions(cell).get(job)?;
+    let jobs = preemption.victims.iter().filter_map(|victim| cell.jobs().get(*victim));
+    let stopping: Vec<&str> = jobs.filter(|job| job.live() > 0).map(|job| job.spec.name.as_str()).collect();
+    Some(match &stopping[..] {
+        [] => "Others have stopped for it: what they had is kept for it.".to_string(),
+        names => format!("What {} had is kept for it and comes free once they have stopped.", names.join(" and ")),
+    })
 }
 
 /// Why no flavor of `queue` suits.

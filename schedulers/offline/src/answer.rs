@@ -57,6 +57,8 @@ pub enum JobOutcome {
     Repaired,
     /// It does not stand with what it must have.
     Pending,
+    /// Others are told to stop for it, and it is placed once they have.
+    Preempting,
     /// It stood and had to make room.
     Evicted,
 }
@@ -68,6 +70,7 @@ impl JobOutcome {
             JobOutcome::Placed => "placed",
             JobOutcome::Repaired => "repaired",
             JobOutcome::Pending => "pending",
+            JobOutcome::Preempting => "preempting",
             JobOutcome::Evicted => "evicted",
         }
     }
@@ -89,10 +92,29 @@ pub struct JobAnswer {
     /// The profile and the strategies that were tried before the explanation was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Arc<Tried>>,
+    /// What of its quota keeps it out: `NoMatchingFlavor`, `ExceedsMaxQuota`, `WaitingForQuota` or `WaitingForVictims`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// From how far up its queue borrows for it: 0 within its own, else the height of the cohort that lends. Nothing
+    /// without a queue, and where it does not stand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub borrowing: Option<u32>,
+    /// Whom it stops.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preempts: Vec<VictimAnswer>,
     /// Its tasks in numbers.
     pub tasks: TaskCounts,
     /// Its groups in order.
     pub groups: Vec<GroupAnswer>,
+}
+
+/// A job that is stopped for another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VictimAnswer {
+    /// Its name.
+    pub job: String,
+    /// The rule that allows it.
+    pub reason: &'static str,
 }
 
 /// Tasks of a job in numbers.
@@ -119,6 +141,9 @@ pub struct GroupAnswer {
     pub placements: Vec<NodeCount>,
     /// The lowest domains of its topology, in the order of their paths; empty without a topology.
     pub domains: Vec<DomainCount>,
+    /// The flavor that it has of each resource, or is to have; empty where its queue gives quota without flavors.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub flavors: BTreeMap<String, String>,
     /// Room held for tasks it may lose, if it asks for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spares: Option<SparesAnswer>,

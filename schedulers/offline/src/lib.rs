@@ -48,6 +48,7 @@
 //!
 //! Absent on purpose: time. Nothing backs off, expires or finishes.
 
+mod admission;
 mod answer;
 mod copies;
 mod devices;

@@ -1,13 +1,16 @@
 //! Plans the jobs in file order: each plan is committed before the next job is looked at.
 
-use crate::answer::{DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, TaskCounts};
+use crate::admission::{borrowing, code, flavors};
+use crate::answer::{
+    DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, TaskCounts, VictimAnswer,
+};
 use crate::setting::Setting;
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Decision, Explanation, Need, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{Conflict, JobId, NodeId};
+use ohm_model::{Conflict, JobId, NodeId, Victim};
 use std::collections::BTreeMap;
 
 /// A job is planned at most so often, and twice for each of its tasks: every time something of it is placed, makes room
@@ -23,6 +26,8 @@ pub(crate) struct Settled {
     pub(crate) conflict: Option<Conflict>,
     /// Jobs that made room.
     pub(crate) victims: Vec<JobId>,
+    /// Jobs that are told to stop for the quota that they have.
+    pub(crate) preempts: Vec<Victim>,
 }
 
 /// Plans a job until nothing more can be done for it.
@@ -43,6 +48,13 @@ pub(crate) fn settle(world: &mut World, job: JobId) -> Settled {
         let live = live_of(world, job);
         settled.explanation = planned.rest.as_deref().cloned();
         let verdict = world.commit(&planned);
+        if !planned.preempt.is_empty() {
+            settled.conflict = verdict.and_then(|verdict| verdict.conflicts.first().copied());
+            if settled.conflict.is_none() {
+                settled.preempts = planned.preempt;
+            }
+            break;
+        }
         let victims = world.end_stopping();
         world.start_replaced(job);
         let moved = live_of(world, job) != live || !victims.is_empty();
@@ -69,15 +81,18 @@ pub(crate) fn plan_all(setting: &mut Setting) -> Vec<JobAnswer> {
             Ok(job) => settle(world, job),
             Err(_) => Settled::default(),
         };
-        for victim in &found.victims {
+        let preempted = found.preempts.iter().map(|victim| &victim.job);
+        for victim in found.victims.iter().chain(preempted) {
             evicted.insert(*victim, standing.spec.name.clone());
         }
         settled.push(found);
     }
     // Those that made room wait like any other job, and are looked at once more.
     for (standing, found) in jobs.iter().zip(&mut settled) {
+        let stopping = |job: JobId| world.job(job).is_some_and(|job| job.live() > 0);
         if let Ok(job) = standing.job
             && evicted.contains_key(&job)
+            && !stopping(job)
         {
             *found = settle(world, job);
         }
@@ -98,23 +113,26 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         name: name.clone(),
         placements: Vec::new(),
         domains: Vec::new(),
+        flavors: BTreeMap::new(),
         spares: None,
         explain: None,
     };
     let mut groups: Vec<GroupAnswer> = spec.groups.iter().map(|group| bare(&group.name)).collect();
-    let name = spec.name.clone();
-    let pending = JobOutcome::Pending;
-    let job = match &standing.job {
-        Ok(job) => world.job(*job),
-        Err(reason) => {
-            let reason = Some(reason.clone());
-            return JobAnswer { name, outcome: pending, reason, explanation: Vec::new(), tried: None, tasks, groups };
-        }
+    let (name, outcome) = (spec.name.clone(), JobOutcome::Pending);
+    let (job, invalid) = match &standing.job {
+        Ok(job) => (world.job(*job), None),
+        Err(reason) => (None, Some(reason.clone())),
     };
     let Some(job) = job else {
-        return JobAnswer { name, outcome: pending, reason: None, explanation: Vec::new(), tried: None, tasks, groups };
+        let reason = invalid;
+        let (explanation, tried, preempts) = (Vec::new(), None, Vec::new());
+        let (code, borrowing) = (None, None);
+        return JobAnswer { name, outcome, reason, explanation, tried, code, borrowing, preempts, tasks, groups };
     };
     tasks.after = job.live();
+    for (group, flavors) in groups.iter_mut().zip(flavors(&world.cell, job)) {
+        group.flavors = flavors;
+    }
     for (at, group) in groups.iter_mut().enumerate() {
         group.placements = placements(&world.cell, job, at);
         group.domains = domains(&world.cell, job, at);
@@ -123,7 +141,11 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let need = need_of(&world.cell, job);
     let unmet = job.state != JobState::Active || matches!(need, Some(Need::Start | Need::Repair | Need::Move));
     let outcome = match (unmet, evicted.contains_key(&job.id)) {
+        _ if !found.preempts.is_empty() => JobOutcome::Preempting,
         (true, true) if standing.stood > 0 => JobOutcome::Evicted,
+        (false, true) if standing.stood > 0 && job.groups.iter().all(|group| group.live == group.stopping) => {
+            JobOutcome::Evicted
+        }
         (true, _) => JobOutcome::Pending,
         (false, _) if standing.is_repair() => JobOutcome::Repaired,
         (false, _) => JobOutcome::Placed,
@@ -142,7 +164,14 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         explanation.push("What runs on the drained nodes stays there until room is found.".to_string());
     }
     let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
-    JobAnswer { name, outcome, reason, explanation, tried, tasks, groups }
+    let code = code(&world.cell, job, found.explanation.as_ref().filter(|_| unmet));
+    let borrowing = borrowing(&world.cell, job);
+    let named = |victim: &Victim| VictimAnswer {
+        job: world.job(victim.job).map_or_else(String::new, |job| job.spec.name.clone()),
+        reason: victim.reason.name(),
+    };
+    let preempts = found.preempts.iter().map(named).collect();
+    JobAnswer { name, outcome, reason, explanation, tried, code, borrowing, preempts, tasks, groups }
 }
 
 /// Why a job does not stand, in one sentence.

@@ -51,9 +51,14 @@ pub(crate) fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) 
             world.apply(command);
         }
     }
-    // What reserved its quota first is placed first.
-    whole.sort_by_key(|(at, _)| scene.jobs[*at].stands.iter().map(|allocation| allocation.reserved_us).min());
+    // What reserved its quota first is placed first, and before what did later.
+    let reserved_us = |at: usize| scene.jobs[at].stands.iter().map(|allocation| allocation.reserved_us).min();
+    whole.sort_by_key(|(at, _)| reserved_us(*at));
+    let mut last = None;
     for (at, groups) in whole {
+        if last.replace(reserved_us(at)).is_some_and(|last| last != reserved_us(at)) {
+            world.pass_time();
+        }
         seat_or_tell(world, scene, at, &mut jobs[at], groups);
     }
     // What could not be committed takes its room all the same.

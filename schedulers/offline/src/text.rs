@@ -29,12 +29,15 @@ fn write_job(text: &mut String, job: &JobAnswer) {
         let _ = if tasks.lost > 0 { write!(text, ", {} of them displaced)", tasks.lost) } else { write!(text, ")") };
     }
     text.push('\n');
-    let is_unmet = matches!(job.outcome, JobOutcome::Pending | JobOutcome::Evicted);
+    let is_unmet = matches!(job.outcome, JobOutcome::Pending | JobOutcome::Preempting | JobOutcome::Evicted);
     if let Some(reason) = job.reason.as_ref().filter(|reason| job.explanation.first() != Some(reason)) {
         let _ = writeln!(text, "  {reason}");
     }
     for line in job.explanation.iter().filter(|_| is_unmet) {
         let _ = writeln!(text, "  {line}");
+    }
+    for victim in &job.preempts {
+        let _ = writeln!(text, "  it stops {} ({})", victim.job, victim.reason);
     }
     for group in job.groups.iter().filter(|group| !group.placements.is_empty()) {
         write_group(text, group, job.groups.len() > 1);

@@ -4,6 +4,7 @@
 //! server.
 
 use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run};
+use ohm_framework::preempt::plan_preemption;
 use ohm_framework::{Board, Budget, Decision, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
@@ -28,6 +29,8 @@ pub(crate) struct World {
     session: SessionId,
     sequence: u64,
     instance: u64,
+    /// Stamped time. It passes only where what runs already began one after the other: nothing offline waits for it.
+    now_ms: u64,
     planners: BTreeMap<Class, ProfilePlanner>,
     /// Empty between plans; kept for its memory.
     over: Overlay,
@@ -43,6 +46,7 @@ impl World {
             session: SessionId(0),
             sequence: 0,
             instance: 0,
+            now_ms: 1,
             planners: BTreeMap::new(),
             over: Overlay::default(),
             applied: Applied::default(),
@@ -75,6 +79,7 @@ impl World {
             session: self.session,
             sequence: self.sequence,
             instance: self.instance,
+            now_ms: self.now_ms,
             planners: BTreeMap::new(),
             over: Overlay::default(),
             applied: Applied::default(),
@@ -82,10 +87,14 @@ impl World {
         }
     }
 
+    /// The next commands come a moment later.
+    pub(crate) fn pass_time(&mut self) {
+        self.now_ms += 1;
+    }
+
     fn send(&mut self, commands: Vec<Envelope>) -> Vec<Outcome> {
         let index = Index(self.cell.applied().0 + 1);
-        // Time stands still: nothing offline waits for it.
-        let entry = Entry { stamp_ms: 1, commands };
+        let entry = Entry { stamp_ms: self.now_ms, commands };
         self.cell.apply(index, &entry, &mut self.applied);
         if !self.planners.is_empty() {
             let over = Overlay::default();
@@ -176,7 +185,13 @@ impl World {
             }
             Need::Repair | Need::Start | Need::Grow | Need::Spare => {
                 let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
-                let decisions = planner.plan(&mut board, &work, &mut dice).decisions;
+                let mut decisions = planner.plan(&mut board, &work, &mut dice).decisions;
+                let mut looked_at = Vec::new();
+                if let [Decision::Unplaced(why)] = &decisions[..] {
+                    let found = plan_preemption(planner, &mut board, item, why, &mut dice);
+                    looked_at = found.nodes;
+                    decisions = found.planned.map_or(decisions, |planned| vec![Decision::Planned(Box::new(planned))]);
+                }
                 let rows = decisions.iter().filter_map(|decision| match decision {
                     Decision::Planned(planned) => Some((&planned.place, &planned.nominate)),
                     _ => None,
@@ -184,7 +199,7 @@ impl World {
                 let nodes = rows.flat_map(|(place, nominate)| {
                     place.iter().map(|row| row.node).chain(nominate.iter().map(|row| row.node))
                 });
-                let nodes = nodes.collect();
+                let nodes = nodes.chain(looked_at).collect();
                 (decisions.into_iter().find(|decision| decision.job() == job), nodes)
             }
         };
@@ -206,6 +221,7 @@ impl World {
             jobs,
             flavors: planned.flavors.clone(),
             evict: planned.evict.clone(),
+            preempt: planned.preempt.clone(),
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),
             reserve: if planned.reserve { vec![planned.job.job] } else { Vec::new() },

@@ -6,6 +6,7 @@ mod exact;
 mod fixed;
 mod flavors;
 mod pipeline;
+mod preemption;
 mod properties;
 mod scores;
 mod service;

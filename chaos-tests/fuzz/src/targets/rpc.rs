@@ -57,7 +57,7 @@ impl Server {
         let input = match kind & 7 {
             0 => AppendRequest::decode(bytes).ok().and_then(|message| heard::append(peer, message).ok()),
             1 => AgentUp::decode(bytes).ok().and_then(|message| match heard::agent(peer, message) {
-                Ok(Some(AgentWord::Input(input))) => Some(input),
+                Ok(Some(AgentWord::Input(input))) => Some(*input),
                 _ => None,
             }),
             2 => DutyUp::decode(bytes).ok().and_then(|message| heard::duty(peer, message)),

@@ -17,6 +17,7 @@ use crate::policy::admission::settle_preempted;
 use crate::policy::claims::make_claim;
 use crate::policy::heads::{end_head, make_head};
 use crate::policy::moves::{settle_moved, settle_rooms};
+use crate::policy::preemptions::preempt;
 use crate::policy::repair::give_up_repair;
 use crate::policy::spares::{hold_spare, use_spares};
 use crate::policy::survivors::restart_survivors;
@@ -165,6 +166,7 @@ pub(crate) fn perform(
         }
     }
     make_head(tx, &heads);
+    preempt(tx, transaction);
     for (row, claim) in transaction.claim.iter().enumerate() {
         if !refused.contains(&Row::Claim(row as u32)) {
             make_claim(tx, claim);
@@ -228,6 +230,8 @@ fn place(
     let (job, group, first) = (placement.job, placement.group.0, placement.first.0);
     tx.tell(EventKind::Placed { job, group, first, count, node });
     if !was_live {
+        // Why it waited is over.
+        tx.job_mut(job).reason.clear();
         tell_state(tx, job, "");
     }
     if !was_started {

@@ -7,9 +7,9 @@ use crate::apply::steps::runs::run_started;
 use crate::policy::repair::settle_losses;
 use crate::rooms::reads::live_slot;
 use crate::state::repairs::Losses;
-use ohm_model::{NodeId, RunReport, RunReportKind};
+use ohm_model::{NodeId, Outcome, RunReport, RunReportKind};
 
-pub(crate) fn report(tx: &mut Tx<'_>, node: NodeId, reports: &[RunReport]) {
+pub(crate) fn report(tx: &mut Tx<'_>, node: NodeId, reports: &[RunReport]) -> Outcome {
     let mut losses = Losses::default();
     for report in reports {
         let Some(slot) = live_slot(tx, report.run) else {
@@ -27,4 +27,5 @@ pub(crate) fn report(tx: &mut Tx<'_>, node: NodeId, reports: &[RunReport]) {
         }
     }
     settle_losses(tx, losses);
+    Outcome::Done
 }

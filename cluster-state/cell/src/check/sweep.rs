@@ -7,6 +7,7 @@ use crate::apply::Applied;
 use crate::cell::Cell;
 use crate::check::jobs::{check_job_promises, check_job_sums};
 use crate::check::nodes::{check_listed, sweep_node};
+use crate::check::preemptions::check_preemptions;
 use crate::check::quota::check_quota;
 use crate::check::runs::{check_kept, sweep_run};
 use crate::state::flavors::Charges;
@@ -85,6 +86,7 @@ impl Sweep {
         }
         check_quota(cell, &self.direct, &mut broken);
         check_kept(cell, &mut broken);
+        check_preemptions(cell, &mut broken);
         broken
     }
 

@@ -9,6 +9,8 @@ use ohm_model::{FlavorResource, SessionId};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ceded {
     pub(super) amounts: Sums,
+    /// What is left besides to jobs for which others were stopped.
+    pub(super) promised: Sums,
     /// How far the line has been looked at.
     pub(super) walk: Option<Walk>,
     /// Working memory: what one job needs.
@@ -31,7 +33,8 @@ impl Ceded {
     /// How much of a flavor and resource is left to those that come before.
     #[inline]
     pub(crate) fn of(&self, column: FlavorResource) -> i64 {
-        self.amounts.iter().find(|(known, _)| *known == column).map_or(0, |(_, amount)| *amount)
+        let of = |sums: &Sums| sums.iter().find(|(known, _)| *known == column).map_or(0, |(_, amount)| *amount);
+        of(&self.amounts).saturating_add(of(&self.promised))
     }
 
     /// The queue whose line was looked at.

@@ -4,6 +4,7 @@ use crate::cell::Cell;
 use crate::rooms::overlay::{Overlay, ShapesAndQuota};
 use crate::rooms::reads::{live_slot, rooms_of};
 use crate::state::jobs::{Job, TaskState};
+use crate::state::requests::charged;
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
@@ -125,6 +126,11 @@ impl Overlay {
         free_domains(&mut left);
         left
     }
+}
+
+/// Gives back what `job` is charged, and no room.
+pub fn free_quota(over: &mut Overlay, cell: &Cell, job: &Job) {
+    charge_all(over, cell, job, charged(cell, job).into_iter().map(|(column, amount)| (column, -amount)));
 }
 
 /// Takes amounts and ports of so many tasks on a node; below zero gives back. No two tasks have one port there.

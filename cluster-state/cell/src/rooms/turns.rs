@@ -9,6 +9,7 @@ use crate::cell::Cell;
 use crate::rooms::ceded::{Ceded, Sums, Walk, add};
 use crate::rooms::grid::Grid;
 use crate::rooms::heads::patient_until_ms;
+use crate::rooms::promised::promised_to_others;
 use crate::state::admission::Standing;
 use crate::state::jobs::Job;
 use crate::state::quota::{AT_ONCE, QueueId};
@@ -25,6 +26,14 @@ impl Ceded {
     /// was found before.
     #[inline]
     pub(crate) fn find(&mut self, (cell, over): (&Cell, &Grid), job: &Job, queue: Option<QueueId>) -> bool {
+        let promised = promised_to_others((cell, over), job, queue.filter(|_| leaves_quota(job)));
+        let others = self.promised != promised;
+        self.promised = promised;
+        self.find_in_line((cell, over), job, queue) || others
+    }
+
+    #[inline]
+    fn find_in_line(&mut self, (cell, over): (&Cell, &Grid), job: &Job, queue: Option<QueueId>) -> bool {
         let limited = queue.filter(|queue| cell.quota.at(*queue).limits_anything() && leaves_quota(job));
         let holder = limited.and_then(|_| holder_of(cell, job.shard)).filter(|_| !bug::is_planted(Bug::IgnoreTurns));
         let (Some(queue), Some(holder)) = (limited, holder) else {

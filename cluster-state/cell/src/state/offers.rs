@@ -200,13 +200,15 @@ pub fn own_filters_of(cell: &Cell, job: &Job, at: usize) -> (Labels, Vec<Tolerat
     (labels, tolerations)
 }
 
-/// The flavors that group `at` of `job` has, by resource; none while nothing of the job stands or is reserved.
+/// The flavors that group `at` of `job` has, by resource; none while nothing of the job stands or is reserved, nor
+/// others were told to stop for it.
 pub fn flavors_of(cell: &Cell, job: &Job, at: usize) -> BTreeMap<String, String> {
-    if job.may_choose_flavors() { BTreeMap::new() } else { flavors_in_use(cell, job, at) }
+    let is_open = job.may_choose_flavors() && cell.preemptions.get(job.id).is_none();
+    if is_open { BTreeMap::new() } else { flavors_in_use(cell, job, at) }
 }
 
 /// The flavors of the shape of a group, by resource.
-pub(crate) fn flavors_in_use(cell: &Cell, job: &Job, at: usize) -> BTreeMap<String, String> {
+pub fn flavors_in_use(cell: &Cell, job: &Job, at: usize) -> BTreeMap<String, String> {
     let charges = cell.shape_of(job, at).into_iter().flat_map(|shape| &shape.charges);
     let named = charges.filter(|(column, _)| !cell.quota.columns.flavor(*column).is_empty());
     named

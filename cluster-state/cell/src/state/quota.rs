@@ -7,9 +7,10 @@
 //!
 //! A cohort that is named and that nobody has put is there without quota, as long as it is named.
 //!
-//! Invariants: nodes are sorted by name; every parent that is named is there; the usage of a queue is what its own
-//! jobs hold, that of a cohort what passes
-//! the `local` amounts of those below it.
+//! Invariants: nodes are sorted by name; every parent that is named is there; the usage of a queue is what its own jobs
+//! hold, that of a cohort what passes the `local` amounts of those below it.
+
+mod walk;
 
 use crate::planted::quota::overlooks;
 use crate::rooms::grid::Grid;
@@ -122,6 +123,15 @@ impl QuotaNode {
     }
 }
 
+/// What a queue or cohort uses of what it has by itself and from below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UsedOfOwn {
+    /// How much it uses beyond that; below zero is what is left of it.
+    pub(crate) beyond: i64,
+    /// What is left of that which it never lends.
+    pub(crate) local_rest: i64,
+}
+
 /// All queues and cohorts by name, and what they give quota of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
@@ -177,10 +187,6 @@ impl Quota {
         &self.nodes[queue.0 as usize]
     }
 
-    pub(super) fn above(&self, queue: QueueId) -> Option<QueueId> {
-        self.at(queue).above.map(QueueId)
-    }
-
     /// The parts of a snapshot; the nodes are sorted by name.
     pub(crate) fn from_parts(
         nodes: Vec<QuotaNode>,
@@ -228,6 +234,14 @@ impl Quota {
         let Some(above) = node.above else { return level.subtree };
         let most = level.local.saturating_add(self.potential_at(QueueId(above), column));
         level.borrowing.map_or(most, |limit| most.min(level.subtree.saturating_add(limit)))
+    }
+
+    /// What a queue or cohort uses of what it has by itself and from below; `over` is what is used besides.
+    pub(crate) fn used_of_own(&self, node: QueueId, column: FlavorResource, over: &Grid) -> UsedOfOwn {
+        let level = self.at(node).level(column);
+        let added = over.peek(node.0 as usize).get(usize::from(column.0)).copied().unwrap_or(0);
+        let usage = level.usage.saturating_add(added);
+        UsedOfOwn { beyond: usage.saturating_sub(level.subtree), local_rest: (level.local - usage).max(0) }
     }
 
     /// From how far up `amount` more of a column is lent: 0 where it is within the nominal quota of the queue, else the
@@ -366,8 +380,7 @@ impl Quota {
     }
 
     /// Takes out a queue or cohort; [`Quota::rebuild`] must follow. Of a cohort that others name, what it is without
-    /// its
-    /// quota and its parent stays.
+    /// its quota and its parent stays.
     pub(crate) fn remove(&mut self, name: &str) {
         Arc::make_mut(&mut self.nodes).retain(|node| node.spec.name != name);
         self.settle_implicit();

@@ -13,6 +13,7 @@ use crate::state::flavors::{QuotaColumns, ResourceFlavors};
 use crate::state::job_store::Jobs;
 use crate::state::kept::{Kept, KeptRun};
 use crate::state::nodes::Nodes;
+use crate::state::preemptions::Preemptions;
 use crate::state::priorities::PriorityClasses;
 use crate::state::profiles::Profiles;
 use crate::state::provisioning::ProvisioningClasses;
@@ -93,7 +94,7 @@ struct Header {
 /// So many elements are encoded together at first.
 const SLICE: usize = 256;
 
-type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>, HealthState);
+type Conversations = (Sessions, Nominations, Preemptions, BTreeMap<u64, Arc<Vec<Timer>>>, HealthState);
 type FreeSlots = (Chunked<u32>, Chunked<u32>, Chunked<u32>);
 type Answer = (SessionId, Sequence, Outcome);
 
@@ -172,7 +173,7 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
         frame.put(&**topology);
         frame.put_all(topology.domains.iter());
     }
-    frame.put(&(&cell.sessions, &cell.nominations, &cell.timers, &cell.health));
+    frame.put(&(&cell.sessions, &cell.nominations, &cell.preemptions, &cell.timers, &cell.health));
     frame.put(nodes);
     frame.put(&(cell.shapes.slab().free(), cell.jobs.slab().free(), cell.runs.slab().free()));
     nodes.amounts().for_each(|column| frame.put(column));
@@ -247,7 +248,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let profiles = frames.list::<SchedulingProfile>(header.profiles)?;
     let topologies = frames.topologies(&header.domains)?;
-    let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
+    let (mut sessions, nominations, preemptions, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
     let (free_shapes, free_jobs, free_runs): FreeSlots = frames.next()?;
     let amounts = (frames.columns(header.columns)?, frames.columns(header.columns)?);
@@ -284,6 +285,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         profiles: Profiles::from_profiles(profiles.into_iter()),
         sessions,
         nominations,
+        preemptions,
         timers,
         health,
         kept: Kept::from_runs(kept.into_iter()),

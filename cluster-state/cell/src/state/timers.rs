@@ -30,6 +30,8 @@ pub(crate) enum Timer {
     Claim(JobId),
     /// The time of a request for nodes that a repair of the job has made may be over.
     RepairRequest(JobId),
+    /// The quota of those that were stopped for a job may have been kept for it for long enough.
+    Preemption(JobId),
     /// A node that was brought may have been used by nobody for long enough.
     Idle(NodeId),
 }

@@ -52,6 +52,7 @@ impl World {
             nominate: Vec::new(),
             reserve: Vec::new(),
             claim: Vec::new(),
+            preempt: Vec::new(),
         };
         if self.is_unclaimed(&chosen[0]) && self.dice.chance(600) {
             let job = Arc::clone(&chosen[0]);

@@ -5,7 +5,8 @@ use super::parse::{Words, lease};
 use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, Entry, EventKind, JobId, JobOutcome, Move, NodeId, Outcome, ResourceId, StopCause, Verdict, resources,
+    Command, Entry, EventKind, JobId, JobOutcome, Move, NodeId, Outcome, PreemptionChange, PreemptionEvent, ResourceId,
+    StopCause, Verdict, resources,
 };
 use std::fmt::Write;
 
@@ -50,6 +51,7 @@ impl Script {
                 Row::Reserve(row) => format!("reserve {row}"),
                 Row::Claim(row) => format!("claim {row}"),
                 Row::Flavor(row) => format!("flavor {row}"),
+                Row::Preempt(row) => format!("preempt {row}"),
             };
             let node = conflict.node.map_or(String::new(), |node| format!(" on {}", self.node_name(node)));
             let reason = match conflict.reason {
@@ -74,6 +76,7 @@ impl Script {
     fn event(&self, kind: &EventKind) -> String {
         match kind {
             EventKind::JobSubmitted { name, .. } => format!("submitted {name}"),
+            EventKind::Preemption(preemption) => preemption_text(preemption),
             EventKind::FlavorsAssigned { name, groups, .. } => format!("{name} has flavors {groups:?}"),
             EventKind::JobUpdated { name, owner, fields, .. } => {
                 format!("{owner} updated {name}: {}", fields.join(", "))
@@ -443,5 +446,13 @@ fn verb(command: &Command) -> &'static str {
         Command::DrainNode { .. } => "drain",
         Command::UndrainNode { .. } => "undrain",
         Command::Tick => "tick",
+    }
+}
+
+fn preemption_text(PreemptionEvent { name, change, .. }: &PreemptionEvent) -> String {
+    match change {
+        PreemptionChange::Waits { victims, .. } => format!("{name} waits for {victims:?}"),
+        PreemptionChange::Stopped { by, reason } => format!("{name} is stopped for {by}: {}", reason.name()),
+        PreemptionChange::Over { reason } => format!("nobody stops for {name} any more: {reason}"),
     }
 }

@@ -5,7 +5,7 @@ use super::Script;
 use super::parse::{self, Words};
 use ohm_model::{
     Claim, ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement,
-    Purpose, RunRef, Shard, StopCause, TaskIndex, Transaction,
+    PreemptionReason, Purpose, RunRef, Shard, StopCause, TaskIndex, Transaction, Victim,
 };
 
 impl Script {
@@ -34,6 +34,14 @@ impl Script {
                     transaction.claim.push(Claim { job, group: GroupIndex(group) });
                 }
                 "flavor" => transaction.flavors.push(self.flavor_choice(words)),
+                "for" => {
+                    let job = self.job_id(words.need("job"));
+                    transaction.jobs.push(self.job_guard(job, None, false));
+                }
+                "preempt" => {
+                    let job = self.job_id(words.need("job"));
+                    transaction.preempt.push(Victim { job, reason: preemption_reason(words.need("a reason")) });
+                }
                 "job" => {
                     let job = self.job_id(words.need("job"));
                     let version = words.option("version").map(number);
@@ -163,6 +171,16 @@ fn guard(text: &str) -> Guard {
         "fits" => Guard::Fits,
         "unchanged" => Guard::Unchanged,
         other => panic!("a guard is fits or unchanged, not {other}"),
+    }
+}
+
+fn preemption_reason(text: &str) -> PreemptionReason {
+    match text {
+        "in-queue" => PreemptionReason::InClusterQueue,
+        "reclaim" => PreemptionReason::InCohortReclamation,
+        "borrowing" => PreemptionReason::InCohortReclaimWhileBorrowing,
+        "share" => PreemptionReason::InCohortFairSharing,
+        other => panic!("jobs are stopped in-queue, to reclaim, while borrowing or by share, not {other}"),
     }
 }
 

@@ -25,8 +25,7 @@ pub struct Document {
     /// Of a job whose class is not built in: what it leaves to that class.
     pub left_open: Option<LeftOpen>,
     /// Of a job: when it was created, in microseconds since 1970, if the document says so. For `ohm plan`: a cell
-    /// counts
-    /// from when it gets the job.
+    /// counts from when it gets the job.
     pub created_us: Option<i64>,
     /// Of an object of Kubernetes: what is to be said of it, if there is anything.
     pub kubernetes: Option<Box<KubernetesObject>>,

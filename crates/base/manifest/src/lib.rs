@@ -67,9 +67,8 @@
 //! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task
 //! was placed anew meanwhile: `newer` (the default: the replacement), `original` or `longestRunning`.
 //!
-//! For `ohm plan` the `metadata` of a Job may have a `creationTimestamp` (RFC 3339), which is its age; jobs without
-//! one are
-//! the oldest.
+//! For `ohm plan` the `metadata` of a Job may have a `creationTimestamp` (RFC 3339), which is its age; jobs without one
+//! are the oldest.
 //!
 //! A `topology` has a `name`, where the cell has several, and for `ohm plan` `slices` (list of `level`, `size`) and
 //! `balanced`. The fields from `requests` on that say what a task is may stand under `template` as well.
@@ -91,8 +90,8 @@
 //! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `conflicts` and more; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
-//! | Allocation besides | `flavors` by resource (else as the labels of the node say), `reservedAt` (RFC 3339) |
-//! | Allocation besides | `evicting`: true where they are being stopped |
+//! | Allocation besides | `flavors` (by resource; else those whose labels the node has), `reservedAt` (RFC 3339; else
+//! before all others), `evicting` (true: they are being stopped) |
 //!
 //! The `status` of a Node has `allocatable` or `capacity`, `used` (what others take, Allocations not included),
 //! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts).
@@ -104,24 +103,22 @@
 //! (names) and `flavors` (list of `name` and `resources`: list of `name`, `nominalQuota`, `borrowingLimit`,
 //! `lendingLimit`). A task gets all that a group covers from one flavor of it. Each flavor gives quota for exactly what
 //! its group covers. Jobs that ask for what no group covers are not placed. `flavorFungibility` says which flavor is
-//! taken where several would do: `whenCanBorrow` is `MayStopSearch` (the default) or `TryNextFlavor`. More quota than
-//! 64 bits can count is no limit. `whenCanPreempt` may only be `TryNextFlavor`, `preference` only
-//! `BorrowingOverPreemption`, and the `queueingStrategy` of a queue only `BestEffortFIFO`: so it is done.
+//! taken where several would do: `whenCanBorrow` is `MayStopSearch` (the default) or `TryNextFlavor`, `whenCanPreempt`
+//! (for a flavor that suits once others were stopped) `TryNextFlavor` (the default) or `MayStopSearch`; `preference` is
+//! `BorrowingOverPreemption` (the default) or `PreemptionOverBorrowing`. More quota than 64 bits can count is no limit.
+//! The `queueingStrategy` of a queue may only be `BestEffortFIFO`: so it is done.
 //!
 //! The cohort that a Queue or Cohort names need not have a document: then it exists without quota.
 //!
 //! The `preemption` of a Queue says whom its jobs may stop where they lack quota: `withinClusterQueue` jobs of the
-//! queue
-//! itself (`Never`, `LowerPriority` or `LowerOrNewerEqualPriority`), `reclaimWithinCohort` those of queues that use
-//! more
-//! than their own (`Never`, `LowerPriority` or `Any`), `borrowWithinCohort` those also while the queue itself borrows
-//! (`policy`: `Never` or `LowerPriority`, which needs a `reclaimWithinCohort` other than `Never`;
+//! queue itself (`Never`, `LowerPriority` or `LowerOrNewerEqualPriority`), `reclaimWithinCohort` those of queues that
+//! use more than their own (`Never`, `LowerPriority` or `Any`), `borrowWithinCohort` those also while the queue itself
+//! borrows (`policy`: `Never` or `LowerPriority`, which needs a `reclaimWithinCohort` other than `Never`;
 //! `maxPriorityThreshold`: none above it). All are `Never` unless said.
 //!
 //! With `fairSharing.enable: true` of the Scheduling, shares decide who stops jobs of another queue:
 //! `preemptionStrategies` is one or both of `LessThanOrEqualToFinalShare` and `LessThanInitialShare` (the default:
-//! both,
-//! in this order). The share of a queue is what it borrows of what its cohort can lend, divided by its weight.
+//! both, in this order). The share of a queue is what it borrows of what its cohort can lend, divided by its weight.
 //!
 //! The `fairSharing.weight` (0 to 1000000000, 1 unless said) of a Queue is its share of what starts while there is less
 //! room than work, in parts of the cell and not of jobs, beside the other queues of its cohort (and beside all that the

@@ -486,7 +486,7 @@ pub enum EventKind {
         /// Why, for people.
         reason: String,
     },
-    /// A job of a queue with resource groups has flavors from here on, until nothing of it stands or is reserved.
+    /// A job of a queue with resource groups has flavors, until nothing of it stands or is reserved.
     FlavorsAssigned {
         /// The job.
         job: JobId,
@@ -495,4 +495,6 @@ pub enum EventKind {
         /// By group: which flavor it has of each resource.
         groups: Vec<(String, BTreeMap<String, String>)>,
     },
+    /// A job needs the quota that others have.
+    Preemption(crate::preemption::PreemptionEvent),
 }

@@ -20,6 +20,7 @@ pub mod names;
 pub mod node;
 pub mod outcome;
 pub mod path;
+pub mod preemption;
 pub mod priority;
 pub mod profile;
 pub mod provisioning;
@@ -53,12 +54,13 @@ pub use names::NameError;
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use path::FieldPath;
+pub use preemption::{PreemptionChange, PreemptionEvent, PreemptionReason, Victim};
 pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
 pub use queue::{
-    BorrowWithinCohort, FairSharing, FlavorFungibility, FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec,
-    ResourceFlavor, ResourceGroup, ResourceQuota, Scheduling, ShareRule, WhenCan,
+    BorrowWithinCohort, FairSharing, FlavorFungibility, FlavorPreference, FlavorQuota, PreemptionPolicy,
+    QueuePreemption, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, Scheduling, ShareRule, WhenCan,
 };
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};

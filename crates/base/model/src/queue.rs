@@ -101,11 +101,39 @@ pub struct ResourceQuota {
 }
 
 /// Which flavor a job gets where several would do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlavorFungibility {
     /// What is done where a flavor suits by borrowing.
     pub when_can_borrow: WhenCan,
+    /// What is done where a flavor suits once others were stopped.
+    pub when_can_preempt: WhenCan,
+    /// What is better where no flavor suits without the one or the other.
+    pub preference: FlavorPreference,
 }
+
+impl Default for FlavorFungibility {
+    /// As in Kueue: the first flavor that suits without stopping anybody, be it by borrowing.
+    fn default() -> Self {
+        let (when_can_borrow, when_can_preempt) = (WhenCan::MayStopSearch, WhenCan::TryNextFlavor);
+        FlavorFungibility { when_can_borrow, when_can_preempt, preference: FlavorPreference::default() }
+    }
+}
+
+/// What is better: a flavor for which is borrowed, or one for which others are stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FlavorPreference {
+    /// Borrowing.
+    #[default]
+    BorrowingOverPreemption,
+    /// Stopping others.
+    PreemptionOverBorrowing,
+}
+
+/// The words for [`FlavorPreference`].
+pub const FLAVOR_PREFERENCES: [(&str, FlavorPreference); 2] = [
+    ("BorrowingOverPreemption", FlavorPreference::BorrowingOverPreemption),
+    ("PreemptionOverBorrowing", FlavorPreference::PreemptionOverBorrowing),
+];
 
 /// Whether the search for a flavor goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use crate::event_kind::EventKind;
 use crate::ids::{JobId, NodeId};
+use crate::preemption::PreemptionEvent;
 
 /// Whom an event is about, as far as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,7 @@ impl EventKind {
             | EventKind::SurvivorsRestart { job, name, .. }
             | EventKind::QuotaReserved { job, name, .. }
             | EventKind::FlavorsAssigned { job, name, .. }
+            | EventKind::Preemption(PreemptionEvent { job, name, .. })
             | EventKind::CheckChanged { job, name, .. }
             | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }

@@ -2,6 +2,7 @@
 
 use crate::ids::{ClassId, Epoch, GroupIndex, Index, JobId, NodeId, ResourceId, RunRef, ShapeId, TaskIndex};
 use crate::lease::Shard;
+use crate::preemption::Victim;
 use crate::run::StopCause;
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +180,9 @@ pub struct Transaction {
     pub reserve: Vec<JobId>,
     /// Groups to which room is owed.
     pub claim: Vec<Claim>,
+    /// Jobs to stop because the only job of this transaction lacks the quota that they have; in the order in which each
+    /// may be. Such a transaction is all or nothing, and places nothing: the job is placed once they have ended.
+    pub preempt: Vec<Victim>,
 }
 
 impl Transaction {
@@ -197,6 +201,7 @@ impl Transaction {
             nominate: Vec::new(),
             reserve: Vec::new(),
             claim: Vec::new(),
+            preempt: Vec::new(),
         }
     }
 
@@ -212,7 +217,7 @@ impl Transaction {
         let drains = self.evict.iter().all(|(_, cause)| *cause == StopCause::Drained);
         let rooms = self.nominate.iter().all(Nomination::is_move);
         let nothing_else = self.place.is_empty() && self.reserve.is_empty() && self.claim.is_empty();
-        let nothing_else = nothing_else && self.flavors.is_empty();
+        let nothing_else = nothing_else && self.flavors.is_empty() && self.preempt.is_empty();
         self.grain == Grain::AllOrNothing && drains && rooms && nothing_else
     }
 }
@@ -264,6 +269,11 @@ pub enum ConflictReason {
     SpareUnused,
     /// The group has no flavors and none were chosen for it, or its queue does not offer what was chosen.
     FlavorMissing,
+    /// The job may not be stopped for the one that lacks quota.
+    NoRight,
+    /// The job that others are to be stopped for needs nothing of them: its quota is enough, or is not with all of them
+    /// stopped, or would be with fewer.
+    NoNeed,
 }
 
 impl ConflictReason {
@@ -291,6 +301,8 @@ impl ConflictReason {
             ConflictReason::Together => "Together",
             ConflictReason::SpareUnused => "SpareUnused",
             ConflictReason::FlavorMissing => "FlavorMissing",
+            ConflictReason::NoRight => "NoRight",
+            ConflictReason::NoNeed => "NoNeed",
         }
     }
 }
@@ -312,6 +324,8 @@ pub enum Row {
     Claim(u32),
     /// `flavors[i]`.
     Flavor(u32),
+    /// `preempt[i]`.
+    Preempt(u32),
 }
 
 /// One refused row.

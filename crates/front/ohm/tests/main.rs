@@ -35,5 +35,6 @@ mod strangers;
 mod submit;
 mod survivors;
 mod taints;
+mod teams;
 mod tls;
 mod waits;

@@ -40,7 +40,7 @@ fn world(own: &[(&str, i64, Option<i64>)], lent: &[(&str, i64, Option<i64>)], wh
             name: name.into(),
             parent: "all".into(),
             resource_groups: vec![cpu(flavors)],
-            flavor_fungibility: FlavorFungibility { when_can_borrow: when },
+            flavor_fungibility: FlavorFungibility { when_can_borrow: when, ..FlavorFungibility::default() },
             ..QueueSpec::default()
         }));
     }

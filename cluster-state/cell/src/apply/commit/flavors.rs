@@ -44,6 +44,7 @@ pub(super) fn choose_flavors(tx: &mut Tx<'_>, transaction: &Transaction, verdict
 fn is_taken(transaction: &Transaction, verdict: &Verdict, refused: &BTreeSet<Row>, job: JobId) -> bool {
     let mut rooms = transaction.nominate.iter().enumerate();
     stands_by(transaction, verdict, refused, job)
+        || !transaction.preempt.is_empty()
         || rooms.any(|(row, room)| room.job == job && !refused.contains(&Row::Nominate(row as u32)))
 }
 

@@ -179,7 +179,7 @@ async fn what_holds_for_all_queues_is_put_and_shown() {
     let rules = serde_json::json!({"enable": true, "preemptionStrategies": ["LessThanInitialShare"]});
     assert_eq!(shown().await, rules);
     let (_, answer) = world.submit(&scheduling.replace("default", "other")).await;
-    assert_eq!(lines(&answer), ["1 1 -/- refused metadata.name"]);
+    assert_eq!(lines(&answer), ["1 3 -/- refused metadata.name"]);
     let (_, answer) = world.submit(&scheduling.replace("true", "false")).await;
     assert_eq!(lines(&answer), ["1 1 Scheduling/default accepted -"]);
     assert_eq!(shown().await["enable"], false);

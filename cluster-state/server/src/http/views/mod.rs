@@ -8,6 +8,7 @@ mod jobs;
 mod node_requests;
 mod nodes;
 mod owed;
+mod preemption;
 mod profiles;
 mod queues;
 mod sessions;

@@ -4,7 +4,7 @@ use super::cell::taint;
 use super::preemption::preemption;
 use super::selectors::toleration;
 use super::{At, Context, Fields};
-use ohm_model::queue::WHEN_CAN;
+use ohm_model::queue::{FLAVOR_PREFERENCES, WHEN_CAN};
 use ohm_model::resources::Amounts;
 use ohm_model::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
 use std::collections::BTreeMap;
@@ -35,10 +35,14 @@ fn only(cx: &mut Context, fields: &Fields<'_>, field: &'static str, word: &'stat
 
 fn flavor_fungibility(cx: &mut Context, at: At<'_>) -> Option<FlavorFungibility> {
     let fields = Fields::open(cx, at, &[&["whenCanBorrow", "whenCanPreempt", "preference"]])?;
-    only(cx, &fields, "whenCanPreempt", "TryNextFlavor");
-    only(cx, &fields, "preference", "BorrowingOverPreemption");
-    let when_can_borrow = fields.get("whenCanBorrow").and_then(|at| when_can(cx, at)).unwrap_or_default();
-    Some(FlavorFungibility { when_can_borrow })
+    let former = FlavorFungibility::default();
+    let when = |cx: &mut Context, field, former| fields.get(field).and_then(|at| when_can(cx, at)).unwrap_or(former);
+    let preference = fields.get("preference").and_then(|at| at.choice(cx, &FLAVOR_PREFERENCES));
+    Some(FlavorFungibility {
+        when_can_borrow: when(cx, "whenCanBorrow", former.when_can_borrow),
+        when_can_preempt: when(cx, "whenCanPreempt", former.when_can_preempt),
+        preference: preference.unwrap_or(former.preference),
+    })
 }
 
 /// Reads the `spec` of a cohort.
@@ -81,8 +85,8 @@ fn quota<'s>(
 }
 
 fn when_can(cx: &mut Context, at: At<'_>) -> Option<WhenCan> {
-    // Kueue's older word.
-    if at.node.as_text() == Some("Borrow") {
+    // Kueue's older words.
+    if matches!(at.node.as_text(), Some("Borrow" | "Preempt")) {
         return Some(WhenCan::MayStopSearch);
     }
     at.choice(cx, &WHEN_CAN)

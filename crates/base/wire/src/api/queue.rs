@@ -26,8 +26,7 @@ pub struct QueueView {
     /// Share among siblings in thousandths; 1000 is one.
     pub weight_milli: u64,
     /// 1000 times what is borrowed of the dominant resource, by what the cohort can lend of it, divided by the weight
-    /// and
-    /// rounded up. 0 where nothing is borrowed, 9223372036854775807 where something is with weight 0.
+    /// and rounded up. 0 where nothing is borrowed, 9223372036854775807 where something is with weight 0.
     pub weighted_share: i64,
     /// The resource of which most is borrowed; left out where nothing is.
     #[serde(skip_serializing_if = "is_default")]

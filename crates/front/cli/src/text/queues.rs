@@ -2,7 +2,7 @@
 
 use super::amounts::short;
 use super::jobs::pairs;
-use super::shares::{WIDE, indented, share_cell, tree};
+use super::shares::{indented, share_cell, tree};
 use super::table::Grid;
 use super::{Style, counted};
 use ohm_wire::api::{
@@ -29,15 +29,12 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
         "RUNNING",
         "SHARE",
     ];
-    // Where it is narrow, the tree has to say what is a cohort.
-    let is_wide = style.width.is_none_or(|width| width >= WIDE);
-    let is_shown = |name: &&str| (has_flavors || *name != "FLAVOR") && (is_wide || *name != "KIND");
-    let mut grid = Grid::new(style, &header.into_iter().filter(is_shown).collect::<Vec<&str>>());
+    let header = header.into_iter().filter(|name| has_flavors || *name != "FLAVOR");
+    let mut grid = Grid::new(style, &header.collect::<Vec<&str>>());
     for (at, depth) in tree(&list.queues, |queue| (&queue.name, &queue.parent)) {
         let queue = &list.queues[at];
         let last = [queue.pending.to_string(), queue.running.to_string(), share_cell(queue.weighted_share, style)];
-        let kind = is_wide.then(|| queue.kind.clone());
-        let first: Vec<String> = [indented(&queue.name, depth)].into_iter().chain(kind).collect();
+        let first = [indented(&queue.name, depth), queue.kind.clone()];
         for (flavor, resource) in quota_cells(queue) {
             let flavor = has_flavors.then_some(flavor);
             grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(last.iter().cloned()));
@@ -164,8 +161,8 @@ mod tests {
             queues_table(&QueueList { queues: vec![cohort, queue] }, &PLAIN),
             "\
 NAME        KIND    RESOURCE  USED  NOMINAL  BORROWED  AVAILABLE  PENDING  RUNNING  SHARE
-all         Cohort  -         -     -        -         -          0        0        0 ░░░░░░░░░░
-  research  Queue   cpu       4.5   4        0.5       2.5        3        1        125 █░░░░░░░░░
+all         Cohort  -         -     -        -         -          0        0        ░░░░░░░░░░ 0
+  research  Queue   cpu       4.5   4        0.5       2.5        3        1        █░░░░░░░░░ 125
 "
         );
     }
@@ -201,12 +198,12 @@ all         Cohort  -         -     -        -         -          0        0    
             queues_table(&QueueList { queues: vec![open, plain, research] }, &PLAIN),
             "\
 NAME      KIND   FLAVOR  RESOURCE  USED  NOMINAL  BORROWED  AVAILABLE  PENDING  RUNNING  SHARE
-open      Queue  -       -         -     -        -         -          0        0        0 ░░░░░░░░░░
-plain     Queue  -       cpu       0     4        0         4          2        0        0 ░░░░░░░░░░
-research  Queue  spot    cpu       0     8        0         8          0        0        0 ░░░░░░░░░░
-research  Queue  spot    memory    0     64Gi     0         64Gi       0        0        0 ░░░░░░░░░░
-research  Queue  any     cpu       0     1.5      0         1.5        0        0        0 ░░░░░░░░░░
-research  Queue  any     memory    0     64Gi     0         64Gi       0        0        0 ░░░░░░░░░░
+open      Queue  -       -         -     -        -         -          0        0        ░░░░░░░░░░ 0
+plain     Queue  -       cpu       0     4        0         4          2        0        ░░░░░░░░░░ 0
+research  Queue  spot    cpu       0     8        0         8          0        0        ░░░░░░░░░░ 0
+research  Queue  spot    memory    0     64Gi     0         64Gi       0        0        ░░░░░░░░░░ 0
+research  Queue  any     cpu       0     1.5      0         1.5        0        0        ░░░░░░░░░░ 0
+research  Queue  any     memory    0     64Gi     0         64Gi       0        0        ░░░░░░░░░░ 0
 "
         );
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A share of so much, in thousandths, fills the bar.
 const WHOLE: i64 = 1000;
 /// Terminals below this width get a short bar.
-pub(super) const WIDE: u16 = 100;
+const WIDE: u16 = 100;
 
 /// Queues and cohorts as a tree, one line per resource of each flavor.
 pub(crate) fn shares_table(queues: &[QueueAnswer], style: &Style) -> String {
@@ -44,8 +44,7 @@ pub(crate) fn shares_table(queues: &[QueueAnswer], style: &Style) -> String {
 }
 
 /// The order in which things with names and parents make a tree, each with its depth: parents before what is below
-/// them,
-/// else as they come. What has no parent in the list, or is its own, is a root.
+/// them, else as they come. What has no parent in the list, or is its own, is a root.
 pub(crate) fn tree<T>(items: &[T], names: impl Fn(&T) -> (&str, &str)) -> Vec<(usize, usize)> {
     let mut below: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let known: BTreeSet<&str> = items.iter().map(|item| names(item).0).collect();
@@ -71,7 +70,7 @@ pub(crate) fn indented(name: &str, depth: usize) -> String {
     format!("{}{name}", "  ".repeat(depth))
 }
 
-/// The share, and as a bar; one without a bound is `∞`.
+/// The share as a bar, with the number; one without a bound is `∞`.
 pub(crate) fn share_cell(share: i64, style: &Style) -> String {
     let width: usize = if style.width.is_some_and(|width| width < WIDE) { 5 } else { 10 };
     let cells = i64::try_from(width).unwrap_or(WHOLE);
@@ -79,7 +78,7 @@ pub(crate) fn share_cell(share: i64, style: &Style) -> String {
     // Whoever borrows anything shows.
     let filled = usize::try_from(filled).unwrap_or(0).max(usize::from(share > 0));
     let number = if share == i64::MAX { "∞".to_string() } else { share.to_string() };
-    format!("{number} {}{}", "█".repeat(filled), "░".repeat(width - filled))
+    format!("{}{} {number}", "█".repeat(filled), "░".repeat(width - filled))
 }
 
 #[cfg(test)]
@@ -114,9 +113,9 @@ mod tests {
             shares_table(&queues, &PLAIN),
             "\
 QUEUE  FLAVOR  RESOURCE  USED  BORROWED  AVAILABLE  POTENTIAL  SHARE
-all    -       -         -     -         -          -          0 ░░░░░░░░░░
-  a    spot    memory    6Gi   2Gi       0          8Gi        250 ██░░░░░░░░
-  b    spot    memory    6Gi   2Gi       0          8Gi        ∞ ██████████
+all    -       -         -     -         -          -          ░░░░░░░░░░ 0
+  a    spot    memory    6Gi   2Gi       0          8Gi        ██░░░░░░░░ 250
+  b    spot    memory    6Gi   2Gi       0          8Gi        ██████████ ∞
 "
         );
         assert_eq!(shares_table(&[], &PLAIN), "no queues; a job without a queue is not limited\n");
@@ -129,7 +128,7 @@ all    -       -         -     -         -          -          0 ░░░░░
         let text = shares_table(&[queue], &PLAIN);
         assert_eq!(
             text.lines().nth(1),
-            Some("a      memory    6Gi   2Gi       0          8Gi        1 █░░░░░░░░░"),
+            Some("a      memory    6Gi   2Gi       0          8Gi        █░░░░░░░░░ 1"),
             "{text}"
         );
     }

@@ -1,0 +1,24 @@
+//! Preemptions under way: whoever waits for others still is the job that they were told to stop for.
+
+use crate::cell::Cell;
+use crate::policy::preemptions::{SLACK_MS, waits_as_told};
+use ohm_model::job::GRACE_MS_MAX;
+
+pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
+    for (id, preemption) in cell.preemptions.iter() {
+        let Some(job) = cell.jobs.get(id) else {
+            broken.push(format!("P11: others stop for job {id}, which is gone"));
+            continue;
+        };
+        let name = &job.spec.name;
+        if !waits_as_told(job, preemption) {
+            broken.push(format!("P11: others stop for {name}, which is not as it was, or waits no more"));
+        }
+        if preemption.victims.is_empty() || preemption.victims.contains(&id) {
+            broken.push(format!("P11: nobody, or {name} itself, stops for {name}"));
+        }
+        if preemption.until_ms > cell.now_ms.saturating_add(GRACE_MS_MAX).saturating_add(SLACK_MS) {
+            broken.push(format!("P11: quota is kept for {name} for too long"));
+        }
+    }
+}

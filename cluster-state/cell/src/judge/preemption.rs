@@ -1,0 +1,47 @@
+//! Judging a preemption for quota: the job lacks what its victims have, each of them may be stopped for it, and none is
+//! stopped for nothing.
+
+use crate::cell::Cell;
+use crate::rooms::quota_if::QuotaIf;
+use crate::rules::preemption::{Preemptor, promised_victims};
+use crate::state::admission::Standing;
+use crate::state::jobs::Job;
+use ohm_model::{ConflictReason, Grain, Purpose, Transaction, Victim};
+use std::collections::BTreeSet;
+
+/// Whether a transaction that stops others for quota does nothing else but keep room for its job.
+pub(super) fn is_pure(transaction: &Transaction) -> bool {
+    let alone = transaction.jobs.len() == 1 && transaction.grain == Grain::AllOrNothing;
+    let nothing = transaction.place.is_empty() && transaction.evict.is_empty() && transaction.reserve.is_empty();
+    let rooms = transaction.nominate.iter().all(|room| matches!(room.purpose, Purpose::Preemptor { .. }));
+    alone && nothing && rooms && transaction.claim.is_empty()
+}
+
+/// Whether `job` needs what its victims have, and may stop them.
+///
+/// # Errors
+/// The place of the first victim that may not be stopped for it, and why.
+pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u32, ConflictReason)> {
+    let waits_for_quota = matches!(cell.standing(job), Standing::Free | Standing::Unreserved);
+    if !waits_for_quota || cell.preemptions.get(job.id).is_some() {
+        return Err((0, ConflictReason::NoNeed));
+    }
+    let mut tree = QuotaIf::promised(cell, job);
+    let preemptor = Preemptor::of(cell, job, &tree).ok_or((0, ConflictReason::NoNeed))?;
+    let (taken, mut named, mut stopped) = (promised_victims(cell), BTreeSet::new(), Vec::new());
+    for (row, victim) in (0u32..).zip(victims) {
+        let found = cell.jobs.get(victim.job).filter(|_| !taken.contains(&victim.job) && named.insert(victim.job));
+        stopped.push(found.ok_or((row, ConflictReason::NoNeed))?.as_ref());
+    }
+    let rights = preemptor.rights(&mut tree, &stopped).map_err(|row| (row as u32, ConflictReason::NoRight))?;
+    if let Some(row) = (0u32..).zip(rights.iter().zip(victims)).find(|(_, (right, named))| **right != named.reason) {
+        return Err((row.0, ConflictReason::NoRight));
+    }
+    if !preemptor.fits(&tree) {
+        return Err((0, ConflictReason::NoNeed));
+    }
+    match preemptor.first_needless(&mut tree, &stopped) {
+        Some(row) => Err((row as u32, ConflictReason::NoNeed)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,27 @@
+//! What a job leaves of its quota to those for whom others were stopped: as much less as would be left to it once those
+//! stand and their victims have ended. It is never more for that: what victims still have is theirs until they end.
+
+use crate::cell::Cell;
+use crate::rooms::ceded::Sums;
+use crate::rooms::grid::Grid;
+use crate::rooms::quota_if::promise_all;
+use crate::state::jobs::Job;
+use crate::state::quota::QueueId;
+use ohm_model::FlavorResource;
+use std::collections::BTreeSet;
+
+/// What `job`, which is charged to `queue`, leaves of the quota that `over` leaves. Where nobody waits for others to
+/// stop it costs one look.
+pub(super) fn promised_to_others((cell, over): (&Cell, &Grid), job: &Job, queue: Option<QueueId>) -> Sums {
+    let (Some(queue), false) = (queue, cell.preemptions.is_empty()) else { return Sums::new() };
+    let mut promised = over.clone();
+    promise_all(cell, job, &mut promised);
+    let waiting = cell.preemptions.iter().filter_map(|(waiting, _)| cell.jobs.get(waiting));
+    let columns: BTreeSet<FlavorResource> = waiting.flat_map(|job| cell.missing_request(job).into_keys()).collect();
+    let left = |column: FlavorResource, over: &Grid| cell.quota.available_over(queue, column, over);
+    let less = |column: FlavorResource| {
+        let less = left(column, over)?.saturating_sub(left(column, &promised)?);
+        (less > 0).then_some((column, less))
+    };
+    columns.into_iter().filter_map(less).collect()
+}

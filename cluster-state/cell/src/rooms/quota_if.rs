@@ -1,0 +1,129 @@
+//! The quota tree as it would be: with jobs stopped, and with what is promised to those for whom others were.
+
+use crate::cell::Cell;
+use crate::rooms::grid::Grid;
+use crate::state::flavors::Charges;
+use crate::state::jobs::{Job, JobState};
+use crate::state::preemptions::{Preemption, Preemptions};
+use crate::state::quota::QueueId;
+use crate::state::requests::{charged, live_shapes, summed};
+use crate::state::shares::Share;
+use ohm_model::FlavorResource;
+
+/// The quota tree of a cell with differences laid over it.
+#[derive(Clone, Debug)]
+pub struct QuotaIf<'a> {
+    cell: &'a Cell,
+    over: Grid,
+}
+
+impl<'a> QuotaIf<'a> {
+    /// As it will be once all have ended that stop for others, and those others stand; `job` is none of them. What
+    /// closed jobs still have is free.
+    pub fn promised(cell: &'a Cell, job: &Job) -> Self {
+        let mut tree = QuotaIf { cell, over: Grid::default() };
+        promise_all(cell, job, &mut tree.over);
+        for closed in cell.jobs.iter().filter(|job| job.state != JobState::Active && job.live() > 0) {
+            tree.stop(closed);
+        }
+        tree
+    }
+
+    /// What `job` is charged is given back.
+    pub fn stop(&mut self, job: &Job) {
+        charge(self.cell, job, &charged(self.cell, job), -1, &mut self.over);
+    }
+
+    /// It is charged again.
+    pub fn put_back(&mut self, job: &Job) {
+        charge(self.cell, job, &charged(self.cell, job), 1, &mut self.over);
+    }
+
+    /// So many times these amounts are charged to `queue`; below zero they are given back.
+    pub fn charge(&mut self, queue: QueueId, amounts: &[(FlavorResource, i64)], times: i64) {
+        self.cell.quota.charge_all_over(queue, amounts, times, &mut self.over);
+    }
+
+    /// The share of a queue or cohort.
+    pub fn share(&self, node: QueueId) -> Share {
+        self.cell.quota.share_over(node, &self.cell.resources, &self.over)
+    }
+
+    /// How much more of a column `queue` may use; nothing is no limit.
+    pub fn available(&self, queue: QueueId, column: FlavorResource) -> Option<i64> {
+        self.cell.quota.available_over(queue, column, &self.over)
+    }
+
+    /// How much a queue or cohort uses beyond what it has by itself and from below; below zero is what is left of that.
+    pub fn beyond_own(&self, node: QueueId, column: FlavorResource) -> i64 {
+        self.cell.quota.used_of_own(node, column, &self.over).beyond
+    }
+
+    /// From how far up `amount` more of a column is lent to `queue`; see `Quota::borrowing_level`.
+    pub fn borrowing_level(&self, queue: QueueId, column: FlavorResource, amount: i64) -> u32 {
+        self.cell.quota.borrowing_level(queue, column, amount, &self.over)
+    }
+
+    /// What is left of that which it never lends.
+    pub fn local_rest(&self, node: QueueId, column: FlavorResource) -> i64 {
+        self.cell.quota.used_of_own(node, column, &self.over).local_rest
+    }
+}
+
+/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need. What
+/// is promised to less important jobs of its own queue does not count.
+pub(crate) fn promise_all(cell: &Cell, job: &Job, over: &mut Grid) {
+    for (other, preemption) in cell.preemptions.iter().filter(|(other, _)| *other != job.id) {
+        let Some(other) = cell.jobs.get(other) else { continue };
+        if other.spec.queue == job.spec.queue && other.spec.priority < job.spec.priority {
+            continue;
+        }
+        charge(cell, other, &cell.missing_request(other), 1, over);
+        give_back(cell, preemption, over);
+    }
+}
+
+/// What the victims of a preemption have is free.
+fn give_back(cell: &Cell, preemption: &Preemption, over: &mut Grid) {
+    for victim in preemption.victims.iter().filter_map(|victim| cell.jobs.get(*victim)) {
+        charge(cell, victim, &stopping_charges(cell, victim), -1, over);
+    }
+}
+
+/// What the runs of `job` that stop are charged.
+fn stopping_charges(cell: &Cell, job: &Job) -> Charges {
+    if !job.reserved.is_empty() {
+        return Charges::new();
+    }
+    let mut shapes = Vec::new();
+    for group in job.groups.iter().filter(|group| group.stopping > 0) {
+        if group.stopping == group.live {
+            shapes.extend(live_shapes(cell, group));
+        } else {
+            let runs = group.tasks.iter().filter_map(|task| cell.runs.get(task.run));
+            shapes.extend(runs.filter(|run| run.stop.is_some()).map(|run| (run.shape, 1)));
+        }
+    }
+    summed(cell, shapes.into_iter())
+}
+
+fn charge(cell: &Cell, job: &Job, amounts: &Charges, times: i64, over: &mut Grid) {
+    let Some(queue) = cell.quota.find(&job.spec.queue) else { return };
+    for (&column, &amount) in amounts {
+        cell.quota.charge_over(queue, column, amount.saturating_mul(times), over);
+    }
+}
+
+/// From how far up the queue of `job` borrows for what it has: 0 within its own, else the height of the cohort that
+/// lends; nothing without a queue.
+pub fn borrowing_of(cell: &Cell, job: &Job) -> Option<u32> {
+    let (queue, over) = (cell.quota.find(&job.spec.queue)?, Grid::default());
+    let charged = charged(cell, job);
+    let limited = charged.keys().filter(|column| cell.quota.available_over(queue, **column, &over).is_some());
+    Some(limited.map(|column| cell.quota.borrowing_level(queue, *column, 0, &over)).max().unwrap_or(0))
+}
+
+/// The preemptions for quota that are under way in a cell.
+pub fn preemptions(cell: &Cell) -> &Preemptions {
+    &cell.preemptions
+}

@@ -1,0 +1,290 @@
+//! Preemption for quota: whom a job may stop that lacks quota, by the rules of Kueue.
+//!
+//! ```text
+//! victim's queue        rule                                             reason
+//! its own               withinClusterQueue                               InClusterQueue
+//! one that borrows      reclaimWithinCohort, with the hierarchical       InCohortReclamation
+//!                       advantage: a node below the one that both are
+//!                       under takes the job within its own quota
+//! one that borrows      reclaimWithinCohort, and the job's queue does    InCohortReclamation
+//!                       not borrow in the end
+//! one that borrows      borrowWithinCohort: of lower priority, and not   InCohortReclaimWhileBorrowing
+//!                       above the threshold
+//! ```
+//! Under fair sharing (`Scheduling`) shares decide about other queues, see `preemption/shares.rs`.
+
+mod shares;
+
+use crate::cell::Cell;
+use crate::rooms::quota_if::QuotaIf;
+use crate::state::jobs::Job;
+use crate::state::quota::QueueId;
+use crate::state::requests::charged;
+use crate::state::turns::{Turn, waits_to_start};
+use ohm_model::{FlavorResource, JobId, PreemptionPolicy, PreemptionReason, QueuePreemption, ShareRule};
+use std::collections::BTreeSet;
+
+/// How a job comes to be stopped for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    /// Its queue borrows, and the other job has the hierarchical advantage.
+    Hierarchical,
+    /// Its queue borrows, and the queue of the other job does not in the end.
+    WithoutBorrowing,
+    /// Its queue borrows, and so may that of the other job.
+    WhileBorrowing,
+    /// Both are of one queue.
+    InQueue,
+}
+
+impl Variant {
+    /// The word that people read.
+    pub fn reason(self) -> PreemptionReason {
+        match self {
+            Variant::Hierarchical | Variant::WithoutBorrowing => PreemptionReason::InCohortReclamation,
+            Variant::WhileBorrowing => PreemptionReason::InCohortReclaimWhileBorrowing,
+            Variant::InQueue => PreemptionReason::InClusterQueue,
+        }
+    }
+}
+
+/// A job that waits to start and lacks quota that others have.
+#[derive(Clone, Debug)]
+pub struct Preemptor<'a> {
+    cell: &'a Cell,
+    job: &'a Job,
+    queue: QueueId,
+    policy: QueuePreemption,
+    /// What it needs of what its queue limits.
+    asked: Vec<(FlavorResource, i64)>,
+    /// Of what of that too little is left.
+    lacking: Vec<FlavorResource>,
+    /// Its queue and the cohorts above, and whether a node further down takes the job within its own quota.
+    path: Vec<(QueueId, bool)>,
+    /// Under fair sharing, the rules of shares in their order.
+    share_rules: Option<&'a [ShareRule]>,
+    /// Whether what it asks for is no more than the own quota of its queue.
+    is_nominal: bool,
+    /// Whether its queue, or a cohort below the root, has all that it asks for.
+    is_lent_below_root: bool,
+}
+
+impl<'a> Preemptor<'a> {
+    /// `job` with the flavors that it has, on `tree`; nothing where it lacks no quota, or does not wait to start.
+    pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>) -> Option<Self> {
+        let request = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
+        Self::asking(cell, job, tree, request.collect())
+    }
+
+    /// As [`Preemptor::of`], where it needs these amounts.
+    pub fn asking(
+        cell: &'a Cell,
+        job: &'a Job,
+        tree: &QuotaIf<'_>,
+        mut asked: Vec<(FlavorResource, i64)>,
+    ) -> Option<Self> {
+        let queue = cell.quota.find(&job.spec.queue).filter(|_| waits_to_start(job))?;
+        let limited = |column: FlavorResource| tree.available(queue, column);
+        asked.retain(|(column, _)| limited(*column).is_some());
+        let lacks = |&&(column, amount): &&(FlavorResource, i64)| limited(column).is_some_and(|left| left < amount);
+        let lacking: Vec<FlavorResource> = asked.iter().filter(lacks).map(|(column, _)| *column).collect();
+        if lacking.is_empty() {
+            return None;
+        }
+        let policy = cell.quota.at(queue).spec.preemption;
+        let (path, lender) = path(cell, tree, queue, &asked);
+        let is_lent_below_root = lender.is_some_and(|lender| cell.quota.above(lender).is_some());
+        let is_nominal = asked.iter().all(|&(column, amount)| amount <= cell.quota.own(queue, column));
+        let share_rules = cell.quota.scheduling.fair_sharing.as_ref().map(|sharing| &sharing.preemption_strategies[..]);
+        Some(Preemptor { cell, job, queue, policy, asked, lacking, path, share_rules, is_nominal, is_lent_below_root })
+    }
+
+    /// How `victim` may be stopped for the job, by the rules of its queue and priority; nothing where it may not.
+    /// Whether the victim's queue borrows is another question, see [`Preemptor::borrows`].
+    pub fn variant(&self, victim: &Job) -> Option<Variant> {
+        let queue = self.cell.quota.find(&victim.spec.queue)?;
+        let has = charged(self.cell, victim);
+        if victim.id == self.job.id || !self.lacking.iter().any(|column| has.get(column).is_some_and(|has| *has > 0)) {
+            return None;
+        }
+        let (own, other) = (self.job.spec.priority, victim.spec.priority);
+        if queue == self.queue {
+            let comes_after = Turn::of(victim) > Turn::of(self.job);
+            return match self.policy.within_cluster_queue {
+                PreemptionPolicy::LowerPriority => other < own,
+                PreemptionPolicy::LowerOrNewerEqualPriority => other < own || (other == own && comes_after),
+                PreemptionPolicy::Never | PreemptionPolicy::Any => false,
+            }
+            .then_some(Variant::InQueue);
+        }
+        let (_, advantage) = *self.path.get(self.meets(queue)?)?;
+        let may_reclaim = match self.policy.reclaim_within_cohort {
+            PreemptionPolicy::Any => true,
+            PreemptionPolicy::LowerPriority | PreemptionPolicy::LowerOrNewerEqualPriority => other < own,
+            PreemptionPolicy::Never => false,
+        };
+        let borrowing = self.policy.borrow_within_cohort;
+        let may_borrow = borrowing.lower_priority && other < own;
+        let may_borrow = may_borrow && borrowing.max_priority_threshold.is_none_or(|threshold| other <= threshold);
+        match (may_reclaim, advantage, may_borrow) {
+            (false, ..) => None,
+            (true, true, _) => Some(Variant::Hierarchical),
+            (true, false, true) => Some(Variant::WhileBorrowing),
+            (true, false, false) => Some(Variant::WithoutBorrowing),
+        }
+    }
+
+    /// Whether the victim's queue, and each cohort below the one that both jobs are under, uses more than its own of
+    /// something that the job lacks. Of the job's own queue nobody asks.
+    pub fn borrows(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
+        let Some(mut at) = self.cell.quota.find(&victim.spec.queue) else { return false };
+        let Some(meets) = self.meets(at) else { return false };
+        while at != self.path[meets].0 {
+            if !self.lacking.iter().any(|column| tree.beyond_own(at, *column) > 0) {
+                return false;
+            }
+            match self.cell.quota.above(at) {
+                Some(above) => at = above,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether these jobs may be stopped for the job one after the other, and by which rule each; says of which one it
+    /// is not so. They are stopped on `tree` afterwards.
+    ///
+    /// # Errors
+    /// The place of the first one that may not be.
+    pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[&Job]) -> Result<Vec<PreemptionReason>, usize> {
+        let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None, None);
+        if self.is_fair() {
+            self.take(tree);
+        }
+        for (at, victim) in victims.iter().enumerate() {
+            let reason = match self.share_rules {
+                Some(rules) => self.share_right(tree, victim, rules),
+                None => self.variant(victim).filter(|variant| self.is_open(tree, victim, *variant)).map(|variant| {
+                    if variant == Variant::WithoutBorrowing {
+                        must_not_borrow.get_or_insert(at);
+                    }
+                    variant.reason()
+                }),
+            };
+            tree.stop(victim);
+            match reason {
+                Some(reason) => reasons.push(reason),
+                None => drop(refused.get_or_insert(at)),
+            }
+        }
+        if self.is_fair() {
+            self.give_back(tree);
+        }
+        let borrows = must_not_borrow.filter(|_| !self.is_within_own(tree));
+        refused.or(borrows).map_or(Ok(reasons), Err)
+    }
+
+    /// The place of the first of these victims, which are stopped, without which the job would fit as well and each of
+    /// the others might be stopped, too.
+    pub fn first_needless(&self, tree: &mut QuotaIf<'_>, victims: &[&Job]) -> Option<usize> {
+        let is_within_own = !self.is_fair() && self.is_within_own(tree);
+        (0..victims.len()).find(|&at| self.is_needless(tree, victims, at, is_within_own))
+    }
+
+    /// Whether the job would fit as well without the victim at this place, and stay within the own quota of its queue
+    /// if it has to, and each of the others might be stopped, too. The tree is as before afterwards.
+    pub fn is_needless(&self, tree: &mut QuotaIf<'_>, victims: &[&Job], at: usize, within_own: bool) -> bool {
+        tree.put_back(victims[at]);
+        let mut needless = self.fits(tree) && (!within_own || self.is_within_own(tree));
+        if needless && self.is_fair() {
+            let others: Vec<&Job> = [&victims[..at], &victims[at + 1..]].concat();
+            others.iter().for_each(|other| tree.put_back(other));
+            needless = self.rights(tree, &others).is_ok();
+        }
+        tree.stop(victims[at]);
+        needless
+    }
+
+    /// Whether a victim of this kind may be stopped now: its queue still borrows, if that matters.
+    pub fn is_open(&self, tree: &QuotaIf<'_>, victim: &Job, variant: Variant) -> bool {
+        variant == Variant::InQueue || self.borrows(tree, victim)
+    }
+
+    /// Whether shares decide about jobs of other queues.
+    pub fn is_fair(&self) -> bool {
+        self.share_rules.is_some()
+    }
+
+    /// Whether the job may stop others for what it lacks: what is asked for is within the own quota of its queue, or a
+    /// cohort below the root has it now, or the queue may stop others while it borrows.
+    pub fn may_stop_any(&self) -> bool {
+        let while_borrowing = match self.is_fair() {
+            true => self.policy.reclaim_within_cohort != PreemptionPolicy::Never,
+            false => self.policy.borrow_within_cohort.lower_priority,
+        };
+        while_borrowing || self.is_lent_below_root || self.is_nominal
+    }
+
+    /// The queue of the job.
+    pub fn queue(&self) -> QueueId {
+        self.queue
+    }
+
+    /// Whether the quota has what the job needs.
+    pub fn fits(&self, tree: &QuotaIf<'_>) -> bool {
+        self.asked.iter().all(|&(column, amount)| tree.available(self.queue, column).is_none_or(|left| left >= amount))
+    }
+
+    /// Whether the queue has it without borrowing.
+    pub fn is_within_own(&self, tree: &QuotaIf<'_>) -> bool {
+        self.asked.iter().all(|&(column, amount)| tree.beyond_own(self.queue, column).saturating_add(amount) <= 0)
+    }
+
+    /// Whether the queue uses all of its own of something that the job lacks.
+    pub fn is_at_nominal(&self, tree: &QuotaIf<'_>) -> bool {
+        self.lacking.iter().any(|column| tree.beyond_own(self.queue, *column) >= 0)
+    }
+
+    /// Whether its queue never lets it stop jobs of others while it borrows.
+    pub fn may_not_borrow(&self) -> bool {
+        !self.policy.borrow_within_cohort.lower_priority
+    }
+
+    /// The first node of the path that `queue` is below, or is.
+    fn meets(&self, queue: QueueId) -> Option<usize> {
+        let mut at = Some(queue);
+        while let Some(node) = at {
+            if let Some(meets) = self.path.iter().position(|(known, _)| *known == node) {
+                return Some(meets);
+            }
+            at = self.cell.quota.above(node);
+        }
+        None
+    }
+}
+
+/// The jobs that stop for others already, and that nobody else may count on.
+pub fn promised_victims(cell: &Cell) -> BTreeSet<JobId> {
+    cell.preemptions.iter().flat_map(|(_, preemption)| preemption.victims.iter().copied()).collect()
+}
+
+/// The queue and the cohorts above it, and the first of them that takes what is asked within its own quota.
+fn path(
+    cell: &Cell,
+    tree: &QuotaIf<'_>,
+    queue: QueueId,
+    asked: &[(FlavorResource, i64)],
+) -> (Vec<(QueueId, bool)>, Option<QueueId>) {
+    let (mut path, mut rest, mut lender) = (Vec::new(), asked.to_vec(), None);
+    let mut at = Some(queue);
+    while let Some(node) = at {
+        path.push((node, lender.is_some()));
+        let has = |&(column, amount): &(FlavorResource, i64)| tree.beyond_own(node, column).saturating_add(amount) <= 0;
+        lender = lender.or(rest.iter().all(has).then_some(node));
+        for (column, amount) in &mut rest {
+            *amount = amount.saturating_sub(tree.local_rest(node, *column)).max(0);
+        }
+        at = cell.quota.above(node);
+    }
+    (path, lender)
+}

@@ -1,0 +1,162 @@
+//! A job that lacks quota stops others that have it, where the rules of its queue let it and it will then find room.
+//!
+//! A planner is shown the cell as if the victims had ended. Its rows become rooms that are kept for the job, in the
+//! same transaction that tells the victims to stop: whom it stops for nothing, it does not stop.
+
+use crate::explain::{Explanation, Obstacle};
+use crate::flavors::{choices, may_choose};
+use crate::plan::{Decision, PlannedJob};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::scheduler::SchedulerCore;
+use crate::victims::victims;
+use crate::view::{Board, View};
+use ohm_cell::{Cell, Job, Run, free_quota, kept_until_ms, preemptions};
+use ohm_model::{
+    FlavorChoice, Grain, GroupIndex, JobId, NodeId, Nomination, Purpose, QueuePreemption, TaskIndex, Victim,
+};
+use ohm_stdx::Prng;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a preemption would be: the plan, and the nodes that the planner has to read anew.
+#[derive(Debug, Default)]
+pub struct Preempting {
+    /// The plan, if others may be stopped and the job finds room then.
+    pub planned: Option<PlannedJob>,
+    /// The nodes; may repeat.
+    pub nodes: Vec<NodeId>,
+}
+
+/// The plan that stops others for a job that waits for quota, if there is one.
+pub(crate) fn preempt<P: Planner>(
+    core: &mut SchedulerCore<P>,
+    item: WorkItem,
+    why: &Explanation,
+) -> Option<PlannedJob> {
+    let cell = core.follower.cell();
+    if !matches!(why.obstacle, Obstacle::Quota { .. }) || !may_preempt(cell, item.job) {
+        return None;
+    }
+    let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
+    let found = plan_preemption(&mut core.planner, &mut board, item, why, &mut core.dice);
+    // What was shown as ended is not.
+    core.planner.changed(&board.view(), &found.nodes, &[]);
+    core.changes.nodes.extend(found.nodes);
+    found.planned
+}
+
+/// The plan that stops others for `job`, of which quota is to be reserved and is lacking, with these flavors.
+pub(crate) fn preempt_to_reserve(
+    view: &View<'_>,
+    job: &Job,
+    flavors: &[FlavorChoice],
+    why: &Explanation,
+) -> Option<PlannedJob> {
+    if !matches!(why.obstacle, Obstacle::Quota { .. }) || !may_preempt(view.cell(), job.id) {
+        return None;
+    }
+    let victims = victims(view.cell(), job);
+    let planned = PlannedJob::placing(view.guard(job), Grain::AllOrNothing, Vec::new());
+    let rest = Some(Box::new(why.clone()));
+    (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, rest, ..planned })
+}
+
+/// Whether the queue of a job lets it stop others, and none stop for it yet.
+fn may_preempt(cell: &Cell, id: JobId) -> bool {
+    let queue = cell.jobs().get(id).and_then(|job| cell.quota().get(&job.spec.queue));
+    let policy = queue.map(|queue| queue.spec.preemption).unwrap_or_default();
+    policy != QueuePreemption::default() && preemptions(cell).get(id).is_none()
+}
+
+/// The plan that stops others for the job of `item`, which waits for quota as `why` says.
+pub fn plan_preemption<P: Planner>(
+    planner: &mut P,
+    board: &mut Board<'_>,
+    item: WorkItem,
+    why: &Explanation,
+    dice: &mut Prng,
+) -> Preempting {
+    let cell = board.cell();
+    let lacks_quota = item.need == Need::Start && matches!(why.obstacle, Obstacle::Quota { .. });
+    let waits = |job: &&Job| lacks_quota && may_preempt(cell, job.id);
+    let Some(job) = cell.jobs().get(item.job).map(AsRef::as_ref).filter(waits) else { return Preempting::default() };
+    for flavors in ways(board, job) {
+        let chosen = job.with_flavors(&flavors);
+        let victims = victims(cell, chosen.as_ref().unwrap_or(job));
+        if victims.is_empty() {
+            continue;
+        }
+        let (placed, nodes) = place_after(planner, board, item, &victims, dice);
+        let planned = placed.map(|placed| into_rooms(cell, placed, flavors, victims, why));
+        return Preempting { planned, nodes };
+    }
+    Preempting::default()
+}
+
+/// The ways to take flavors that are looked at, the preferred one first.
+fn ways(board: &Board<'_>, job: &Job) -> Vec<Vec<FlavorChoice>> {
+    match may_choose(job) {
+        true => choices(&board.view(), job, true).into_iter().map(|choice| choice.flavors).collect(),
+        false => vec![Vec::new()],
+    }
+}
+
+/// Where the job would stand once the victims have ended, as rows of a plan.
+fn place_after<P: Planner>(
+    planner: &mut P,
+    board: &mut Board<'_>,
+    item: WorkItem,
+    victims: &[Victim],
+    dice: &mut Prng,
+) -> (Option<PlannedJob>, Vec<NodeId>) {
+    let (cell, before) = (board.cell(), board.over().savepoint());
+    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
+    for victim in victims.iter().filter_map(|victim| cell.jobs().get(victim.job)) {
+        for run in live_runs(cell, victim) {
+            board.over().end_run(cell, run);
+            nodes.insert(run.node);
+        }
+        free_quota(board.over(), cell, victim);
+    }
+    planner.changed(&board.view(), &nodes.iter().copied().collect::<Vec<_>>(), &[]);
+    let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
+    let plan = planner.plan(&mut board.lend(), &work, dice);
+    board.over().roll_back(cell, before);
+    let placed = plan.decisions.into_iter().find_map(|decision| match decision {
+        Decision::Planned(planned) if planned.job.job == item.job && !planned.place.is_empty() => Some(*planned),
+        _ => None,
+    });
+    nodes.extend(placed.iter().flat_map(|planned| planned.place.iter().map(|row| row.node)));
+    (placed, nodes.into_iter().collect())
+}
+
+fn live_runs<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = &'a Run> {
+    job.groups.iter().flat_map(|group| group.tasks.iter()).filter_map(|task| cell.runs().get(task.run))
+}
+
+/// The rows of a plan as rooms for after the victims, with the victims.
+fn into_rooms(
+    cell: &Cell,
+    planned: PlannedJob,
+    flavors: Vec<FlavorChoice>,
+    victims: Vec<Victim>,
+    why: &Explanation,
+) -> PlannedJob {
+    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
+    for row in &planned.place {
+        *rooms.entry((row.group, row.node)).or_default() += row.count;
+    }
+    let job: JobId = planned.job.job;
+    let purpose = Purpose::Preemptor { expires_ms: kept_until_ms(cell, &victims) };
+    let room = |((group, node), count)| Nomination { job, group, node, first: TaskIndex(0), count, purpose };
+    let flavors = if planned.flavors.is_empty() { flavors } else { planned.flavors.clone() };
+    PlannedJob {
+        grain: Grain::AllOrNothing,
+        flavors,
+        place: Vec::new(),
+        evict: Vec::new(),
+        nominate: rooms.into_iter().map(room).collect(),
+        preempt: victims,
+        rest: Some(Box::new(why.clone())),
+        ..planned
+    }
+}
