@@ -86,7 +86,7 @@ pub enum Record {
 /// A promise that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// `P1` to `P10`.
+    /// `P1` to `P11`.
     pub promise: &'static str,
     /// What happened, in words.
     pub what: String,

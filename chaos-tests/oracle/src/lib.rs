@@ -17,6 +17,9 @@ mod p10_ledger;
 mod p10_liveness;
 mod p10_reasons;
 mod p10_witness;
+mod p11_preemption;
+mod p11_rights;
+mod p11_tree;
 mod p1_capacity;
 mod p2_kept_runs;
 mod p2_single_run;
@@ -59,6 +62,7 @@ pub use p10_reasons::{Reason, ShortQuota, Why};
 
 use p8_turns::OutOfTurn;
 use p10_ledger::{Counted, Ledger};
+use p11_tree::Known;
 
 /// All judges together.
 #[derive(Default)]
@@ -95,6 +99,7 @@ pub struct Oracle {
     waiting: waiting::Waiting,
     claims: claims::Claims,
     heads: p10_heads::Heads,
+    preemptions: p11_preemption::Preemptions,
     broken: Vec<Broken>,
 }
 
@@ -145,6 +150,7 @@ impl Oracle {
         self.waiting.entry_begins(entry.stamp_ms, &taken);
         self.claims.entry_begins((index, self.waiting.now_ms), &taken, &self.books);
         self.heads.entry_begins(&taken);
+        self.preemptions.entry_begins(&taken, &rules);
         self.spares_first.entry_begins(&taken, &self.spares, &self.books);
         for fact in facts {
             self.books.note(&fact);
@@ -170,6 +176,9 @@ impl Oracle {
             self.node_requests.watch(index, &fact, &self.books, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
             p8_flavors::watch(index, &fact, (&self.books, &self.admissions.flavors, &self.quotas), broken);
+            let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
+            let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
+            self.preemptions.watch(index, &fact, known, broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
             self.earmarks.note(index, &fact, broken);

@@ -9,8 +9,8 @@ use crate::history::Broken;
 use ohm_model::selector::Labels;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, StopCause, Toleration, Transaction,
-    Verdict,
+    CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, PreemptionChange, PreemptionEvent,
+    StopCause, Toleration, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,7 +125,11 @@ impl Admissions {
                 *book = AdmissionBook { round: *round, checks, asked, ..AdmissionBook::default() };
             }
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
+            // What is reserved for it is given back at once.
             EventKind::RepairFailed { job, .. } => self.end(*job),
+            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Stopped { .. }, .. }) => {
+                self.end(*job);
+            }
             EventKind::TasksLost { job, standing: 0, .. } => self.may_end(*job),
             // What was to leave its node is not told as lost.
             EventKind::Ended { job, cause, .. } if *cause != Some(StopCause::Restarted) => {
@@ -229,6 +233,11 @@ impl Admissions {
     /// Jobs whose quota may be reserved as a whole, as they were when it was.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = (JobId, &JobSpec)> {
         self.reserved.iter().map(|(job, asked)| (*job, asked))
+    }
+
+    /// The job as it was when its quota was reserved as a whole, if it may still be.
+    pub(crate) fn reservation(&self, job: JobId) -> Option<&JobSpec> {
+        self.reserved.get(&job)
     }
 
     /// Whether the quota of the job may be reserved as a whole.

@@ -5,7 +5,7 @@
 use crate::books::Books;
 use crate::facts::{Fact, Rules, is_granted};
 use crate::history::Broken;
-use crate::quota::{QuotaTree, asks, flavored};
+use crate::quota::{QuotaTree, add, asks, flavored};
 use ohm_model::resources::PODS;
 use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,6 +102,22 @@ impl Quotas {
     /// What stands in queues, and the spares.
     pub(crate) fn tree(&self) -> &QuotaTree {
         &self.tree
+    }
+
+    /// What tasks and spares of a job that stand are charged.
+    pub(crate) fn charged(&self, job: JobId, books: &Books) -> Amounts {
+        let mut charged = Amounts::new();
+        let groups = books.jobs.get(&job).map_or(&[][..], |spec| &spec.groups);
+        for (at, group) in (0u16..).zip(groups) {
+            add(&mut charged, &self.named(job, at, asks(group, books.live(job, at).count() as u32)));
+        }
+        for charge in self.spares.range((job, 0)..=(job, u16::MAX)).map(|(_, charge)| charge) {
+            charge
+                .each
+                .iter()
+                .for_each(|(name, each)| *charged.entry(name.clone()).or_insert(0) += each * charge.count);
+        }
+        charged
     }
 
     /// The flavors that a job was given for a group, by resource; nothing where it never was given any.

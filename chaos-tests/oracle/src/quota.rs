@@ -71,6 +71,25 @@ impl QuotaTree {
         (kept - used).max(0).saturating_add(spared)
     }
 
+    /// How much more a queue or cohort uses than it has by itself and from below. Less than nothing is what it has left
+    /// of that.
+    pub(crate) fn over_own(&self, name: &str, resource: &str) -> i64 {
+        self.usage(name, resource) - self.capacity(name, resource)
+    }
+
+    /// What is left of that which a queue or cohort never lends.
+    pub(crate) fn kept_left(&self, name: &str, resource: &str) -> i64 {
+        let has = self.capacity(name, resource);
+        let lent = self.queues.get(name).map_or(has, |spec| self.lent(spec, resource));
+        (has - lent - self.usage(name, resource)).max(0)
+    }
+
+    /// A queue, the cohort above it, and so on to the root. A cohort that nobody has put has none above it.
+    pub(crate) fn path<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        let above = |name: &&'a str| self.queues.get(*name).map(|spec| spec.parent.as_str());
+        std::iter::successors(Some(name), |name| above(name).filter(|above| !above.is_empty())).collect()
+    }
+
     /// What a queue has: its own, and what its children lend.
     fn capacity(&self, name: &str, resource: &str) -> i64 {
         let own = self.queues.get(name).and_then(|spec| quota_of(spec, resource)).map_or(0, |quota| quota.nominal);
@@ -128,6 +147,13 @@ pub(crate) fn asks(group: &GroupSpec, count: u32) -> Amounts {
         group.requests.iter().map(|(name, amount)| (name.clone(), amount * i64::from(count))).collect();
     *asked.entry(PODS.to_string()).or_insert(0) += i64::from(count);
     asked
+}
+
+/// Takes amounts from a sum.
+pub(crate) fn take(sum: &mut Amounts, amounts: &Amounts) {
+    for (name, amount) in amounts {
+        *sum.entry(name.clone()).or_insert(0) -= amount;
+    }
 }
 
 /// Adds amounts to a sum.

@@ -9,6 +9,7 @@ mod node_requests;
 mod nodes;
 mod owed_room;
 mod p10;
+mod preemption;
 mod real_time;
 mod restarts;
 mod spares;

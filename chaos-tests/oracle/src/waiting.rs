@@ -172,6 +172,11 @@ impl Waiting {
         self.jobs.iter().filter(|(_, wait)| wait.is_active).map(|(job, wait)| (*job, wait))
     }
 
+    /// Whether the job is neither over nor suspended.
+    pub(crate) fn is_active(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|wait| wait.is_active)
+    }
+
     /// Whether nothing has happened to the job since it was submitted.
     pub(crate) fn is_untouched(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|wait| wait.changes == 0)

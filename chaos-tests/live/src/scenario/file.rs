@@ -6,7 +6,7 @@ use super::shape::Shape;
 
 /// The promises that the oracle judges here; P10 is judged by whoever waits for the cell to become quiet, and while the
 /// log is replayed.
-pub const JUDGED: &str = "P1 P2 P3 P4 P5 P6 P7 P8 P9 P10";
+pub const JUDGED: &str = "P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11";
 
 /// What one file says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,152 @@
+//! P11: nobody is stopped for others without a right and a need that the log saw (`p11_rights.rs`); not twice for one
+//! need; what is given back for a job is left to it while others stop for it; and no two jobs stop each other for ever.
+//!
+//! That a job fails for being stopped is judged with P7, which counts failures.
+
+use crate::facts::{Fact, Rules, Taken, is_granted};
+use crate::history::Broken;
+use crate::p11_rights::Case;
+use crate::p11_tree::{Count, Known, Promise, Promises};
+use ohm_model::transaction::Row;
+use ohm_model::{
+    Command, EventKind, Exit, Index, JobId, Outcome, PreemptionChange, PreemptionEvent, StopCause, Victim,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Two jobs may stop each other so often in turns while nothing else happens to either.
+const TURNS_MAX: u32 = 2;
+
+/// The books.
+#[derive(Default)]
+pub(crate) struct Preemptions {
+    promises: Promises,
+    is_fair: bool,
+    /// Whether the entry at hand changes queues or sharing: no event says when.
+    is_changing: bool,
+    /// Who is to be stopped in the entry at hand, by the job that they are stopped for.
+    asked: BTreeMap<JobId, VecDeque<Vec<Victim>>>,
+    /// Jobs that may have lost tasks: they are repaired, which goes before new work.
+    hurt: BTreeSet<JobId>,
+    /// By two jobs: who was stopped last, and how often they have taken turns.
+    turns: BTreeMap<(JobId, JobId), (JobId, u32)>,
+}
+
+impl Preemptions {
+    /// Takes note of the commands of an entry, before its facts.
+    pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>], rules: &Rules<'_>) {
+        self.asked.clear();
+        self.is_changing = !rules.queues.is_empty() || !rules.removed_queues.is_empty();
+        for (command, outcome) in taken {
+            match (command, outcome) {
+                (Command::PutScheduling(scheduling), Outcome::Done) => {
+                    self.is_fair = scheduling.fair_sharing.is_some();
+                    self.is_changing = true;
+                }
+                (Command::Commit(transaction), Outcome::Verdict(verdict)) => {
+                    let granted = is_granted(transaction, verdict, Row::Preempt(0));
+                    if let Some(guard) = transaction.jobs.first().filter(|_| granted && !transaction.preempt.is_empty())
+                    {
+                        self.asked.entry(guard.job).or_default().push_back(transaction.preempt.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.is_changing {
+            self.turns.clear();
+        }
+    }
+
+    /// Judges one fact; all that is `known` knows of it already.
+    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, known: Known<'_>, broken: &mut Vec<Broken>) {
+        let kind = match *fact {
+            Fact::Updated { job, .. } => return self.turns.retain(|(one, other), _| *one != job && *other != job),
+            Fact::Registered { .. } | Fact::Submitted { .. } => return,
+            Fact::Happened { kind, .. } => kind,
+        };
+        let mut tell = |what: String| broken.push(Broken::new("P11", format!("entry {index}: {what}")));
+        match kind {
+            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Waits { .. }, .. }) => {
+                let victims = self.asked.get_mut(job).and_then(VecDeque::pop_front).unwrap_or_default();
+                self.preempting(index, *job, &victims, known, &mut tell);
+            }
+            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { .. }, .. }) => {
+                self.promises.remove(job);
+            }
+            EventKind::Ended { job, exit, cause, .. } => {
+                let by_itself = exit.is_charged() || *exit == Exit::NeverStarted;
+                if !matches!((cause, by_itself), (Some(StopCause::Preempted), _) | (None, true)) {
+                    self.hurt.insert(*job);
+                }
+                if !known.stands(*job) {
+                    self.promises.values_mut().for_each(|promise| _ = promise.stopping.remove(job));
+                }
+            }
+            EventKind::Placed { job, group, first, .. } if !known.books.has_returned(*job, *group, *first) => {
+                self.judge_taking(*job, known, &mut tell);
+            }
+            _ => {}
+        }
+    }
+
+    fn preempting(
+        &mut self,
+        index: Index,
+        job: JobId,
+        victims: &[Victim],
+        known: Known<'_>,
+        tell: &mut impl FnMut(String),
+    ) {
+        let name = known.name(job);
+        if victims.is_empty() {
+            tell(format!("others are stopped for {name}, and nobody has asked for it"));
+        }
+        if let Some(promise) = self.promises.get(&job) {
+            tell(format!("others are stopped for {name}, for which others stop since entry {}", promise.since));
+        }
+        let mut named = BTreeSet::new();
+        for victim in victims {
+            let stops = self.promises.values().any(|promise| promise.stopping.contains(&victim.job));
+            if !named.insert(victim.job) || stops {
+                tell(format!("{} is stopped for {name} although it stops for others", known.name(victim.job)));
+            }
+            self.take_turns(job, victim.job, known, tell);
+        }
+        let case = Case { known, promises: &self.promises, is_fair: self.is_fair, job, victims };
+        if let Some(problem) = case.problem().filter(|_| !self.is_changing) {
+            let victims: Vec<&str> = victims.iter().map(|victim| known.name(victim.job)).collect();
+            tell(format!("{} must stop for {name}: {problem}", victims.join(", ")));
+        }
+        let stopping = named.iter().copied().filter(|victim| known.stands(*victim)).collect();
+        self.promises.insert(job, Promise { victims: named, stopping, since: index });
+    }
+
+    fn take_turns(&mut self, job: JobId, victim: JobId, known: Known<'_>, tell: &mut impl FnMut(String)) {
+        let turns = self.turns.entry((job.min(victim), job.max(victim))).or_insert((victim, 1));
+        if turns.0 == victim {
+            return;
+        }
+        *turns = (victim, turns.1 + 1);
+        if turns.1 > TURNS_MAX {
+            tell(format!("{} and {} stop each other again and again", known.name(job), known.name(victim)));
+        }
+    }
+
+    /// Whether a job that starts takes what is promised to others.
+    fn judge_taking(&self, job: JobId, known: Known<'_>, tell: &mut impl FnMut(String)) {
+        let Some(spec) = known.spec(job).filter(|spec| !spec.queue.is_empty()) else { return };
+        let is_new = !self.hurt.contains(&job) && known.admissions.reservation(job).is_none();
+        if self.promises.is_empty() || self.is_changing || !is_new || self.promises.contains_key(&job) {
+            return;
+        }
+        let tree = known.tree(job, &self.promises, Count::Fewest);
+        let held = known.charged(job, &self.promises, Count::Fewest);
+        let limited = held.iter().filter(|(name, held)| **held > 0 && tree.limits(&spec.queue, name));
+        for (name, left) in limited.map(|(name, _)| (name, tree.left(&spec.queue, name))).filter(|(_, left)| *left < 0)
+        {
+            let waiting: Vec<&str> = self.promises.keys().map(|job| known.name(*job)).collect();
+            let (waiting, over, job) = (waiting.join(", "), -left, &spec.name);
+            tell(format!("{job} takes {over} of {name} that others have given back for {waiting}"));
+        }
+    }
+}
