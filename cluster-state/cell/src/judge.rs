@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
             return Err(ConflictReason::Malformed);
         }
         // Nor does whoever stops others for quota: it is placed once they have ended.
-        if !transaction.preempt.is_empty() && !preemption::is_pure(transaction) {
+        if !transaction.preempt.is_empty() && !preemption::is_pure(cell, transaction) {
             return Err(ConflictReason::Malformed);
         }
         // Nor does whoever moves tasks to places that are reserved for them: all of it is accepted, or nothing.

@@ -2,6 +2,7 @@
 //! stopped for nothing.
 
 use crate::cell::Cell;
+use crate::policy::preemptions::kept_until_ms;
 use crate::rooms::quota_if::QuotaIf;
 use crate::rules::preemption::{Preemptor, promised_victims};
 use crate::state::admission::Standing;
@@ -9,11 +10,14 @@ use crate::state::jobs::Job;
 use ohm_model::{ConflictReason, Grain, Purpose, Transaction, Victim};
 use std::collections::BTreeSet;
 
-/// Whether a transaction that stops others for quota does nothing else but keep room for its job.
-pub(super) fn is_pure(transaction: &Transaction) -> bool {
+/// Whether a transaction that stops others for quota does nothing else but keep room for its job, no longer than the
+/// quota is kept.
+pub(super) fn is_pure(cell: &Cell, transaction: &Transaction) -> bool {
+    let until_ms = kept_until_ms(cell, &transaction.preempt);
     let alone = transaction.jobs.len() == 1 && transaction.grain == Grain::AllOrNothing;
     let nothing = transaction.place.is_empty() && transaction.evict.is_empty() && transaction.reserve.is_empty();
-    let rooms = transaction.nominate.iter().all(|room| matches!(room.purpose, Purpose::Preemptor { .. }));
+    let is_kept_as_long = |purpose| matches!(purpose, Purpose::Preemptor { expires_ms } if expires_ms <= until_ms);
+    let rooms = transaction.nominate.iter().all(|room| is_kept_as_long(room.purpose));
     alone && nothing && rooms && transaction.claim.is_empty()
 }
 

@@ -13,7 +13,9 @@
 //! Invariants, swept: whoever waits for others waits to start, as it did when they were told, and not beyond its time.
 
 use crate::apply::Tx;
-use crate::apply::steps::jobs::{clear_held, release_reservation};
+use crate::apply::steps::jobs::{clear_held, clear_nominations, release_reservation};
+use crate::apply::steps::kept::forget_kept_of;
+use crate::apply::steps::repairs::drop_repair;
 use crate::apply::steps::runs::stop_runs;
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
@@ -50,7 +52,10 @@ pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     for Victim { job, reason } in &transaction.preempt {
         tell(tx, *job, PreemptionChange::Stopped { by: by.clone(), reason: *reason });
         release_reservation(tx, *job);
+        drop_repair(tx, *job);
+        forget_kept_of(tx, *job);
         stop_runs(tx, *job, StopCause::Preempted);
+        clear_nominations(tx, *job);
         let version = tx.index();
         let victim = tx.job_mut(*job);
         (victim.version, victim.reason) = (version, format!("it was stopped for {by} ({})", reason.name()));
