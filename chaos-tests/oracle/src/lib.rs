@@ -184,22 +184,28 @@ impl Oracle {
             self.earmarks.note(index, &fact, broken);
             self.owed_room.note(&fact, &self.books, &self.repairs);
         }
-        self.kept_runs.entry(index, &taken, applied, &self.books, broken);
+        self.entry_over(index, (&taken, &rules), applied);
+        let broken = &mut self.broken;
+        self.closed_jobs.watch(index, applied, broken);
+        self.exactly_once.applied(index, entry, applied, broken);
+        self.judge_from_all_books(index, &room_before, &out_of_turn);
+    }
+
+    fn entry_over(&mut self, index: Index, (taken, rules): (&[facts::Taken<'_>], &facts::Rules<'_>), applied: &Caused) {
+        let broken = &mut self.broken;
+        self.kept_runs.entry(index, taken, applied, &self.books, broken);
         self.gangs.entry_over(index, &self.books, broken);
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
-        self.quotas.entry_over(index, &rules, &self.books, broken);
+        self.quotas.entry_over(index, rules, &self.books, broken);
         self.spares.entry_over(index, (&self.books, &self.admissions), broken);
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);
         self.node_requests.entry_over(index, (&self.books, &self.admissions), broken);
-        self.admissions.entry_over(&rules);
+        self.admissions.entry_over(rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);
         self.taints.entry_over((index, self.waiting.now_ms), (&self.books, &self.admissions), broken);
         self.earmarks.entry_over((index, self.waiting.now_ms), (&self.books, &self.repairs), broken);
-        self.closed_jobs.watch(index, applied, broken);
-        self.exactly_once.applied(index, entry, applied, broken);
-        self.judge_from_all_books(index, &room_before, &out_of_turn);
     }
 
     fn judge_from_all_books(&mut self, index: Index, room_before: &p7_owed_room::Fits, out_of_turn: &OutOfTurn) {

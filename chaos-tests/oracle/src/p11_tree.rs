@@ -1,7 +1,7 @@
 //! The quota tree as it will be once all that stops for others has ended and those others stand: what P11 is judged by.
 //!
-//! What the log does not tell for sure is counted both ways: at least, and at most. A judge asks for the one that speaks
-//! for the product.
+//! What the log does not tell for sure is counted both ways: at least, and at most. A judge asks for the one that
+//! speaks for the product.
 
 use crate::books::Books;
 use crate::p6_admission::Admissions;

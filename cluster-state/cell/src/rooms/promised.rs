@@ -7,6 +7,7 @@ use crate::rooms::grid::Grid;
 use crate::rooms::quota_if::promise_all;
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
+use crate::state::requests::waiting_request;
 use ohm_model::FlavorResource;
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ pub(super) fn promised_to_others((cell, over): (&Cell, &Grid), job: &Job, queue:
     let mut promised = over.clone();
     promise_all(cell, job, &mut promised);
     let waiting = cell.preemptions.iter().filter_map(|(waiting, _)| cell.jobs.get(waiting));
-    let columns: BTreeSet<FlavorResource> = waiting.flat_map(|job| cell.missing_request(job).into_keys()).collect();
+    let columns: BTreeSet<FlavorResource> = waiting.flat_map(|job| waiting_request(cell, job).into_keys()).collect();
     let left = |column: FlavorResource, over: &Grid| cell.quota.available_over(queue, column, over);
     let less = |column: FlavorResource| {
         let less = left(column, over)?.saturating_sub(left(column, &promised)?);

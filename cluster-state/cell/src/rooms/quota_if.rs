@@ -6,7 +6,7 @@ use crate::state::flavors::Charges;
 use crate::state::jobs::{Job, JobState};
 use crate::state::preemptions::{Preemption, Preemptions};
 use crate::state::quota::QueueId;
-use crate::state::requests::{charged, live_shapes, summed};
+use crate::state::requests::{charged, live_shapes, summed, waiting_request};
 use crate::state::shares::Share;
 use ohm_model::FlavorResource;
 
@@ -78,7 +78,7 @@ pub(crate) fn promise_all(cell: &Cell, job: &Job, over: &mut Grid) {
         if other.spec.queue == job.spec.queue && other.spec.priority < job.spec.priority {
             continue;
         }
-        charge(cell, other, &cell.missing_request(other), 1, over);
+        charge(cell, other, &waiting_request(cell, other), 1, over);
         give_back(cell, preemption, over);
     }
 }

@@ -17,9 +17,9 @@ mod shares;
 
 use crate::cell::Cell;
 use crate::rooms::quota_if::QuotaIf;
-use crate::state::jobs::Job;
+use crate::state::jobs::{Job, JobState};
 use crate::state::quota::QueueId;
-use crate::state::requests::charged;
+use crate::state::requests::{charged, waiting_request};
 use crate::state::turns::{Turn, waits_to_start};
 use ohm_model::{FlavorResource, JobId, PreemptionPolicy, PreemptionReason, QueuePreemption, ShareRule};
 use std::collections::BTreeSet;
@@ -72,8 +72,7 @@ pub struct Preemptor<'a> {
 impl<'a> Preemptor<'a> {
     /// `job` with the flavors that it has, on `tree`; nothing where it lacks no quota, or does not wait to start.
     pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>) -> Option<Self> {
-        let request = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
-        Self::asking(cell, job, tree, request.collect())
+        Self::asking(cell, job, tree, waiting_request(cell, job).into_iter().collect())
     }
 
     /// As [`Preemptor::of`], where it needs these amounts.
@@ -103,6 +102,10 @@ impl<'a> Preemptor<'a> {
     /// Whether the victim's queue borrows is another question, see [`Preemptor::borrows`].
     pub fn variant(&self, victim: &Job) -> Option<Variant> {
         let queue = self.cell.quota.find(&victim.spec.queue)?;
+        // What a closed job still has it gives back anyway.
+        if victim.state != JobState::Active {
+            return None;
+        }
         let has = charged(self.cell, victim);
         if victim.id == self.job.id || !self.lacking.iter().any(|column| has.get(column).is_some_and(|has| *has > 0)) {
             return None;

@@ -14,6 +14,12 @@ pub(crate) fn whole_request(cell: &Cell, job: &Job) -> Charges {
     summed(cell, groups.map(|(group, spec)| (group.shape, i64::from(spec.count))))
 }
 
+/// What the tasks of `job` that wait, be it for their back-off, ask for together.
+pub(crate) fn waiting_request(cell: &Cell, job: &Job) -> Charges {
+    let waiting = |group: &Group| i64::from(group.pending.len() + group.backing_off);
+    summed(cell, job.groups.iter().map(|group| (group.shape, waiting(group))))
+}
+
 /// What the live runs of `job` together hold.
 pub(crate) fn live_request(cell: &Cell, job: &Job) -> Charges {
     summed(cell, job.groups.iter().flat_map(|group| live_shapes(cell, group)))
