@@ -101,15 +101,19 @@ impl<'a> Preemptor<'a> {
     /// How `victim` may be stopped for the job, by the rules of its queue and priority; nothing where it may not.
     /// Whether the victim's queue borrows is another question, see [`Preemptor::borrows`].
     pub fn variant(&self, victim: &Job) -> Option<Variant> {
-        let queue = self.cell.quota.find(&victim.spec.queue)?;
         // What a closed job still has it gives back anyway.
-        if victim.state != JobState::Active {
+        if victim.state != JobState::Active || victim.id == self.job.id {
             return None;
         }
-        let has = charged(self.cell, victim);
-        if victim.id == self.job.id || !self.lacking.iter().any(|column| has.get(column).is_some_and(|has| *has > 0)) {
-            return None;
-        }
+        self.variant_by_policy(victim).filter(|_| {
+            let has = charged(self.cell, victim);
+            self.lacking.iter().any(|column| has.get(column).is_some_and(|has| *has > 0))
+        })
+    }
+
+    /// The same, whatever the victim has.
+    fn variant_by_policy(&self, victim: &Job) -> Option<Variant> {
+        let queue = self.cell.quota.find(&victim.spec.queue)?;
         let (own, other) = (self.job.spec.priority, victim.spec.priority);
         if queue == self.queue {
             let comes_after = Turn::of(victim) > Turn::of(self.job);

@@ -3,10 +3,11 @@
 use ohm_cell::{Cell, Job, promised_victims};
 use std::cmp::Reverse;
 
-/// The jobs that nobody waits for yet.
+/// The jobs that have quota, and that nobody waits for yet.
 pub(super) fn open_jobs(cell: &Cell) -> impl Iterator<Item = &Job> {
     let taken = promised_victims(cell);
-    cell.jobs().iter().map(AsRef::as_ref).filter(move |job| !taken.contains(&job.id))
+    let holding = cell.jobs().iter().map(AsRef::as_ref).filter(|job| job.live() > 0 || !job.reserved.is_empty());
+    holding.filter(move |job| !taken.contains(&job.id))
 }
 
 /// The order in which those of one group are stopped: who stops already, then the least important, then who has its
