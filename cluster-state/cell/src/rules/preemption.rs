@@ -99,7 +99,7 @@ impl<'a> Preemptor<'a> {
     }
 
     /// How `victim` may be stopped for the job, by the rules of its queue and priority; nothing where it may not.
-    /// Whether the victim's queue borrows is another question, see [`Preemptor::borrows`].
+    /// Whether the victim's queue borrows is another question, see [`Preemptor::is_open`].
     pub fn variant(&self, victim: &Job) -> Option<Variant> {
         // What a closed job still has it gives back anyway.
         if victim.state != JobState::Active || victim.id == self.job.id {
@@ -143,7 +143,7 @@ impl<'a> Preemptor<'a> {
 
     /// Whether the victim's queue, and each cohort below the one that both jobs are under, uses more than its own of
     /// something that the job lacks. Of the job's own queue nobody asks.
-    pub fn borrows(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
+    fn borrows(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
         let Some(mut at) = self.cell.quota.find(&victim.spec.queue) else { return false };
         let Some(meets) = self.meets(at) else { return false };
         while at != self.path[meets].0 {

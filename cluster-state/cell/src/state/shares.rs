@@ -163,12 +163,10 @@ impl Quota {
 
     /// How much of a column the queue or cohort borrows, with the usage that `over` adds.
     pub(crate) fn borrowed_over(&self, queue: QueueId, column: FlavorResource, over: &Grid) -> i64 {
-        let level = self.at(queue).level(column);
         if !self.counts(queue, column) || self.above(queue).is_none() {
             return 0;
         }
-        let added = over.peek(queue.place()).get(usize::from(column.0)).copied().unwrap_or(0);
-        level.usage.saturating_add(added).saturating_sub(level.subtree).max(0)
+        self.used_of_own(queue, column, over).beyond.max(0)
     }
 
     /// Whether what is used of a column counts here: a queue limits it, or quota is given for it in the cohort.

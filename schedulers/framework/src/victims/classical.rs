@@ -31,7 +31,7 @@ pub(super) fn search(cell: &Cell, preemptor: &Preemptor<'_>, tree: &mut QuotaIf<
 fn candidates<'a>(cell: &'a Cell, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_>) -> Vec<Candidate<'a>> {
     let candidate = |job: &'a Job| {
         let variant = preemptor.variant(job)?;
-        (variant == Variant::InQueue || preemptor.borrows(tree, job)).then_some(Candidate { job, variant })
+        preemptor.is_open(tree, job, variant).then_some(Candidate { job, variant })
     };
     let mut candidates: Vec<Candidate<'a>> = open_jobs(cell).filter_map(candidate).collect();
     candidates.sort_by_cached_key(|candidate| {
@@ -72,7 +72,7 @@ fn attempt(
     let (mut taken, mut enough): (Vec<&Candidate<'_>>, bool) = (Vec::new(), false);
     for candidate in candidates {
         let counts = !may_borrow || candidate.variant != Variant::WithoutBorrowing;
-        if !counts || (candidate.variant != Variant::InQueue && !preemptor.borrows(tree, candidate.job)) {
+        if !counts || !preemptor.is_open(tree, candidate.job, candidate.variant) {
             continue;
         }
         tree.stop(candidate.job);
