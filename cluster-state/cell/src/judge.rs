@@ -326,7 +326,9 @@ impl<'a> Judge<'a> {
             let judged = self.job_of(id).and_then(|job| {
                 let new = seen.insert(id) && !job.spec.queue.is_empty() && reserves(self.cell, job);
                 if new {
-                    admission::judge_pass_one(self.cell, job).and_then(|()| self.judge_reservation(job, &placed))
+                    admission::judge_pass_one(self.cell, job)?;
+                    admission::judge_turn(self.cell, job, self.cell.quota.find(&job.spec.queue))?;
+                    self.judge_reservation(job, &placed)
                 } else {
                     Ok(())
                 }

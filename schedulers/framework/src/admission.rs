@@ -11,7 +11,7 @@ use crate::planner::{Need, Planner};
 use crate::preempt::preempt_to_reserve;
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
-use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing};
+use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing, kept_back_by};
 use ohm_model::{FlavorChoice, Grain, JobId, SessionId};
 use ohm_stdx::bug::{self, Bug};
 
@@ -30,7 +30,7 @@ pub(crate) enum Pass {
     /// Its quota.
     Reserve,
     /// Something that no scheduler can do.
-    Wait(String),
+    Wait(Obstacle),
 }
 
 /// Why `job` is looked at, if it is: as its planner says, but not while its checks are asked or wait for another
@@ -42,12 +42,12 @@ pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Optio
     }
 }
 
-/// What the admission of `job` waits for before it can be placed: its checks, another attempt, its quota or a class
-/// that is not known. Nothing when it may be placed, or is not active.
+/// What the admission of `job` waits for before it can be placed: its turn, its checks, another attempt, its quota or a
+/// class that is not known. Nothing when it may be placed, or is not active.
 pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
     let what = match cell.standing(job) {
         _ if job.state != JobState::Active => return None,
-        Standing::Free | Standing::Ready => return None,
+        Standing::Free | Standing::Ready => return out_of_turn(cell, job, |_| false),
         Standing::Invalid(problem) => format!("its admission: {problem}"),
         Standing::BackOff(due_ms) => {
             let seconds = due_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
@@ -59,6 +59,9 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
         }
         Standing::Checking => checks_text(job),
         Standing::Unreserved => {
+            if let Some(obstacle) = out_of_turn(cell, job, |_| false) {
+                return Some(obstacle);
+            }
             let over = Overlay::default();
             let view = View::new(cell, &over, SessionId(0));
             let chosen = job.with_flavors(&flavors_to_reserve(&view, job));
@@ -68,6 +71,12 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
         }
     };
     Some(Obstacle::Waiting { what })
+}
+
+/// Who comes before `job` in a StrictFIFO queue, if anybody does who does not start already.
+fn out_of_turn(cell: &Cell, job: &Job, starts: impl Fn(JobId) -> bool) -> Option<Obstacle> {
+    let first = kept_back_by(cell, job).find(|first| !starts(first.id))?.id;
+    Some(Obstacle::Turn { queue: job.spec.queue.clone(), first })
 }
 
 fn checks_text(job: &Job) -> String {
@@ -101,12 +110,12 @@ impl<P: Planner> SchedulerCore<P> {
     pub(crate) fn pass_of(&self, job: JobId) -> Option<Pass> {
         let found = self.follower.cell().jobs().get(job)?;
         let need = need_now(self.follower.cell(), &self.planner, found)?;
+        if let Some(obstacle) = out_of_turn(self.follower.cell(), found, |first| self.flights.starts(first)) {
+            return Some(Pass::Wait(obstacle));
+        }
         Some(match self.follower.cell().standing(found) {
             Standing::Unreserved => Pass::Reserve,
-            Standing::Invalid(_) => match admission_obstacle(self.follower.cell(), found)? {
-                Obstacle::Waiting { what } => Pass::Wait(what),
-                _ => return None,
-            },
+            Standing::Invalid(_) => Pass::Wait(admission_obstacle(self.follower.cell(), found)?),
             _ => Pass::Place(need),
         })
     }

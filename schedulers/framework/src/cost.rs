@@ -8,13 +8,13 @@ use ohm_queueing::WHOLE;
 
 /// What all nodes have together, as it was when it was counted last.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CellSize {
+pub struct CellSize {
     capacity: Vec<i64>,
 }
 
 impl CellSize {
     /// Costs a pass over all nodes.
-    pub(crate) fn of(cell: &Cell) -> Self {
+    pub fn of(cell: &Cell) -> Self {
         let resources = u16::try_from(cell.resources().len()).unwrap_or(u16::MAX);
         let of_all = |resource| {
             let capacities = cell.nodes().iter().map(|(node, _)| cell.nodes().capacity(node, resource).max(0));
@@ -58,7 +58,7 @@ impl CellSize {
     }
 
     /// What `job` asks for now.
-    pub(crate) fn cost_of_job(&self, cell: &Cell, job: JobId) -> u64 {
+    pub fn cost_of_job(&self, cell: &Cell, job: JobId) -> u64 {
         let Some(job) = cell.jobs().get(job) else { return 0 };
         let waits = job.groups.iter().map(|group| group.pending.len());
         let spares = (0..job.groups.len()).map(|group| job.spares_missing(group));

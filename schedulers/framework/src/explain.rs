@@ -77,6 +77,13 @@ pub enum Obstacle {
         /// What is left besides to jobs of the queue that come before it and are planned by other schedulers.
         ceded: i64,
     },
+    /// Its queue is StrictFIFO, and others of it come first.
+    Turn {
+        /// The queue.
+        queue: String,
+        /// Who is first.
+        first: JobId,
+    },
     /// Room is nominated; the runs there have been told to stop and have not ended.
     Stopping {
         /// How many.

@@ -24,6 +24,8 @@ pub(crate) struct FlyingJob {
     pub(crate) job: JobId,
     /// One past its last placement row.
     rows_end: usize,
+    /// Whether it is placed, or its quota is reserved.
+    starts: bool,
     /// Why nothing more was planned.
     pub(crate) rest: Option<Box<Explanation>>,
     /// What its queue was charged for it.
@@ -67,6 +69,7 @@ impl Batch {
 
     pub(crate) fn add(&mut self, plan: PlannedJob, fare: Option<Fare>) {
         self.bytes += plan.bytes_max();
+        let starts = plan.reserve || !plan.place.is_empty();
         let transaction = &mut self.transaction;
         if plan.reserve {
             transaction.reserve.push(plan.job.job);
@@ -80,7 +83,7 @@ impl Batch {
         transaction.nominate.extend(plan.nominate);
         transaction.preempt.extend(plan.preempt);
         let rows_end = transaction.place.len();
-        self.jobs.push(FlyingJob { job: plan.job.job, rows_end, rest: plan.rest, fare });
+        self.jobs.push(FlyingJob { job: plan.job.job, rows_end, starts, rest: plan.rest, fare });
     }
 }
 
@@ -198,6 +201,12 @@ impl Flights {
 
     pub(crate) fn has(&self, job: JobId) -> bool {
         self.jobs.contains_key(&job)
+    }
+
+    /// Whether a job is under way to its start.
+    pub(crate) fn starts(&self, job: JobId) -> bool {
+        let flight = self.jobs.get(&job).and_then(|tag| self.flights.get(tag));
+        flight.is_some_and(|flight| flight.jobs.iter().any(|flying| flying.job == job && flying.starts))
     }
 
     pub(crate) fn add(&mut self, flight: Flight) -> u64 {

@@ -8,7 +8,7 @@ use crate::scheduler::{Changes, SchedulerCore};
 use crate::ticket::ticket_of;
 use ohm_cell::{Applied, Cell};
 use ohm_client::{MemberEffect, SessionInput};
-use ohm_model::{Command, Entry, Envelope, Index, JobId, NodeId, Outcome, Sequence, SessionId};
+use ohm_model::{Command, Entry, Envelope, Index, JobId, NodeId, Outcome, QueueingStrategy, Sequence, SessionId};
 use ohm_stdx::bug::{self, Bug};
 
 impl<P: Planner> SchedulerCore<P> {
@@ -141,7 +141,8 @@ impl<P: Planner> SchedulerCore<P> {
         let quota = self.follower.cell().quota();
         for queue in quota.iter() {
             let (line, root) = (queue.spec.name.as_str(), quota.root(&queue.spec.name));
-            self.backlog.set_line(&line.into(), queue.spec.weight_milli, false, &root.into());
+            let strict = queue.spec.queueing_strategy == QueueingStrategy::StrictFifo;
+            self.backlog.set_line(&line.into(), queue.spec.weight_milli, strict, &root.into());
         }
         self.abroad.change();
         self.gained = self.shards.keys().copied().collect();

@@ -12,6 +12,7 @@ use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::preempt::preempt;
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
+use crate::turns::Turns;
 use ohm_client::SessionInput;
 use ohm_model::{Command, Grain, Guard, JobId, Lease, NodeId, Placement, ResourceId, Shard};
 use std::collections::BTreeSet;
@@ -123,22 +124,18 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// What is to be planned, and the jobs whose quota is to be reserved.
     fn take_work(&mut self, now_ms: u64) -> (Work, Vec<JobId>) {
-        let mut steps = self.config.jobs_per_pass.saturating_mul(TAKE_STEPS);
         let (mut jobs, mut unreserved) = (Vec::new(), Vec::new());
         if self.size.is_empty() {
             self.size = CellSize::of(self.follower.cell());
         }
-        while jobs.len() + unreserved.len() < self.config.jobs_per_pass
-            && let Some(job) = self.backlog.take(&mut steps, |job| self.size.cost_of_job(self.follower.cell(), job))
-        {
+        for job in take_jobs(self) {
             let need = match self.pass_of(job) {
                 Some(Pass::Place(need)) => need,
                 Some(Pass::Reserve) => {
                     unreserved.push(job);
                     continue;
                 }
-                Some(Pass::Wait(what)) => {
-                    let waits = Obstacle::Waiting { what };
+                Some(Pass::Wait(waits)) => {
                     self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, waits));
                     continue;
                 }
@@ -285,4 +282,14 @@ impl<P: Planner> SchedulerCore<P> {
         let command = Command::Commit(batch.transaction);
         self.with_follower(now_ms, out, |follower, effects| follower.submit(now_ms, tag, command, effects));
     }
+}
+
+/// The jobs whose turn it is, in order.
+fn take_jobs<P: Planner>(core: &mut SchedulerCore<P>) -> Vec<JobId> {
+    let session = core.follower.member().session().unwrap_or_default();
+    let mut turns = Turns::new(core.holds.view(core.follower.cell(), session), &core.size);
+    let mut steps = core.config.jobs_per_pass.saturating_mul(TAKE_STEPS);
+    let backlog = &mut core.backlog;
+    let jobs = std::iter::from_fn(|| backlog.take(&mut steps, &mut turns));
+    jobs.take(core.config.jobs_per_pass).collect()
 }

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The place in the order of a job that needs attention.
-pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
+pub fn rank_of(job: &Job, need: Need) -> Rank {
     Rank {
         // What is reserved is placed before new work, as repairs are.
         urgency: match need {
@@ -62,7 +62,9 @@ fn kin_of(job: &Job, need: Need, nominated: bool) -> Arc<[u8]> {
 pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
     let Some(job) = cell.jobs().get(explanation.job) else { return Blocker::Job };
     match &explanation.obstacle {
-        Obstacle::Quota { queue, .. } => Blocker::Quota { root: cell.quota().root(queue).into() },
+        Obstacle::Quota { queue, .. } | Obstacle::Turn { queue, .. } => {
+            Blocker::Quota { root: cell.quota().root(queue).into() }
+        }
         Obstacle::Waiting { .. }
         | Obstacle::NoFlavor { .. }
         | Obstacle::Contradiction { .. }

@@ -61,6 +61,10 @@ impl Explanation {
                 text.extend(stopping_text(cell, self.job).map(|stopping| format!(" {stopping}")));
                 text
             }
+            Obstacle::Turn { queue, first } => {
+                let first = cell.jobs().get(*first).map_or("another job", |job| job.spec.name.as_str());
+                format!("It waits its turn: {first} comes first in queue {queue}, which is StrictFIFO.")
+            }
             Obstacle::Stopping { runs: 1 } => {
                 "Room is kept for it; 1 run there was told to stop and has not ended yet.".to_string()
             }

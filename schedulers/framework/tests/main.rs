@@ -7,5 +7,6 @@ mod moves;
 mod racing;
 mod repair;
 mod shares;
+mod strict_order;
 mod words;
 mod world;

@@ -105,6 +105,10 @@ fn every_obstacle_has_its_sentence() {
             Obstacle::Domain { level: "rack".into(), best: Vec::new(), fit: 0, layers: Vec::new(), spreads: false },
             "3 tasks must be placed in one domain of rack; no domain takes any.",
         ),
+        (
+            Obstacle::Turn { queue: "line".into(), first: JobId(77) },
+            "It waits its turn: another job comes first in queue line, which is StrictFIFO.",
+        ),
         (Obstacle::Stopping { runs: 1 }, "Room is kept for it; 1 run there was told to stop and has not ended yet."),
         (
             Obstacle::Stopping { runs: 4 },

@@ -4,21 +4,22 @@
 //! NoMatchingFlavor    no flavor of the queue suits it
 //! ExceedsMaxQuota     it asks for more than the queue could ever use
 //! WaitingForQuota     the quota could have it, were less used
-//! WaitingForVictims   others are told to stop for it
+//! WaitingForVictims   others are told to stop for it, or for another one and leave it enough
 //! ```
 
+use crate::settle::Settled;
 use ohm_cell::{Cell, Job, Overlay, borrowing_of, flavors_in_use, flavors_of, preemptions};
 use ohm_framework::flavors::choices;
-use ohm_framework::{Explanation, Obstacle, View};
+use ohm_framework::{Obstacle, View};
 use ohm_model::SessionId;
 use std::collections::BTreeMap;
 
 /// Why quota keeps `job` out, in Kueue's words; nothing where something else does.
-pub(crate) fn code(cell: &Cell, job: &Job, why: Option<&Explanation>) -> Option<&'static str> {
-    if preemptions(cell).get(job.id).is_some() {
+pub(crate) fn code(cell: &Cell, job: &Job, found: &Settled) -> Option<&'static str> {
+    if found.awaits_victims || preemptions(cell).get(job.id).is_some() {
         return Some("WaitingForVictims");
     }
-    match &why?.obstacle {
+    match &found.explanation.as_ref()?.obstacle {
         Obstacle::NoFlavor { .. } => Some("NoMatchingFlavor"),
         Obstacle::Quota { queue, column, asked, .. } => {
             let most = cell.quota().potential(queue, *column).unwrap_or(0);

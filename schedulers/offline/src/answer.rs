@@ -57,6 +57,8 @@ pub enum JobOutcome {
     Repaired,
     /// It does not stand with what it must have.
     Pending,
+    /// The same, and in passes: it is not looked at again before something changes.
+    Parked,
     /// Others are told to stop for it, and it is placed once they have.
     Preempting,
     /// It stood and had to make room.
@@ -70,6 +72,7 @@ impl JobOutcome {
             JobOutcome::Placed => "placed",
             JobOutcome::Repaired => "repaired",
             JobOutcome::Pending => "pending",
+            JobOutcome::Parked => "parked",
             JobOutcome::Preempting => "preempting",
             JobOutcome::Evicted => "evicted",
         }

@@ -3,7 +3,7 @@
 //! Copies are submitted to a copy of the cell and planned like any job until one finds no room.
 
 use crate::answer::{ClassRoom, Copies, GroupRoom};
-use crate::planning::settle;
+use crate::settle::{Ending, settle};
 use crate::world::World;
 use ohm_cell::{Job, Overlay};
 use ohm_framework::{Excluded, Need, View, count_miss, need_of};
@@ -37,7 +37,7 @@ pub(crate) fn count(world: &World, spec: &JobSpec) -> Copies {
             }
         };
         last = Some(job);
-        let settled = settle(&mut world, job);
+        let settled = settle(&mut world, job, Ending::AtOnce);
         let stands =
             world.job(job).is_some_and(|job| !matches!(need_of(&world.cell, job), Some(Need::Start | Need::Repair)));
         if !stands || !settled.victims.is_empty() {

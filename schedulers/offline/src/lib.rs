@@ -23,13 +23,20 @@
 //! first; what is being stopped (`evicting`) takes its room until another job is placed there. Jobs are as old as their
 //! `creationTimestamp` says, and planned in file order all the same.
 //!
+//! # In passes
+//!
+//! With `cycles` the jobs are not planned in file order but in so many passes, each with the first job of every queue,
+//! in the order in which schedulers serve queues ([`ohm_queueing`], [`ohm_framework::Turns`]). What is told to stop has
+//! ended when the next pass begins, and waits again. `parked` is what would not be placed either if it had come first
+//! in its pass: it is looked at again once something ends. In a StrictFIFO queue it stays `pending`.
+//!
 //! # The answer as JSON
 //!
 //! Stable: fields are added, never renamed. `reason` is null where there is nothing to explain.
 //!
 //! ```text
-//! jobs[]            name, outcome (placed | repaired | pending | evicted), reason, explanation[] (lines of text),
-//!                   tried? {profile, strategies[]}, tasks {asked, before, lost, after}
+//! jobs[]            name, outcome (placed | repaired | pending | parked | preempting | evicted), reason,
+//!                   explanation[] (lines of text), tried? {profile, strategies[]}, tasks {asked, before, lost, after}
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
@@ -51,6 +58,7 @@
 mod admission;
 mod answer;
 mod copies;
+mod cycles;
 mod devices;
 mod flavors;
 mod names;
@@ -62,6 +70,7 @@ mod rooms;
 mod seating;
 mod seats;
 mod setting;
+mod settle;
 mod standing;
 mod text;
 mod world;
@@ -84,14 +93,14 @@ pub struct Planned {
 
 /// Answers `question`.
 pub fn plan(question: Question) -> Result<Planned, PlanError> {
-    let Question { count_fit, strict, shares, .. } = question;
+    let Question { count_fit, strict, shares, cycles, .. } = question;
     let mut scene = question::Scene::of(question)?;
     resolve::resolve(&mut scene);
     if strict && !scene.ignored.is_empty() {
         return Err(PlanError::Ignored(scene.ignored));
     }
     let mut setting = setting::of(scene)?;
-    let jobs = planning::plan_all(&mut setting);
+    let jobs = planning::plan_all(&mut setting, cycles);
     let after = setting.rooms.totals(&setting.world);
     let counted = setting.jobs.iter().filter(|standing| standing.asked);
     let count_fit = count_fit.then(|| counted.map(|job| copies::count(&setting.world, &job.spec)).collect());

@@ -1,84 +1,45 @@
-//! Plans the jobs in file order: each plan is committed before the next job is looked at.
+//! Plans the jobs in file order, or in passes as schedulers make them: each plan is committed before the next job is
+//! looked at.
 
 use crate::admission::{borrowing, code, flavors};
 use crate::answer::{
     DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, TaskCounts, VictimAnswer,
 };
+use crate::cycles;
 use crate::setting::Setting;
+use crate::settle::{Ending, Settled, note_promise, settle};
 use crate::standing::Standing;
 use crate::world::World;
-use ohm_cell::{Cell, Job, JobState};
-use ohm_framework::{Decision, Explanation, Need, need_of};
+use ohm_cell::{Cell, Job, JobState, preemptions};
+use ohm_framework::{Need, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{Conflict, JobId, NodeId, Victim};
+use ohm_model::{JobId, NodeId, Victim};
 use std::collections::BTreeMap;
 
-/// A job is planned at most so often, and twice for each of its tasks: every time something of it is placed, makes room
-/// for it, or leaves a drained node, of a service one after the other.
-const ROUNDS_MAX: usize = 256;
-
-/// What planning one job ended with.
-#[derive(Default)]
-pub(crate) struct Settled {
-    /// Why not more of it stands.
-    pub(crate) explanation: Option<Explanation>,
-    /// What the log refused, when it refused a plan.
-    pub(crate) conflict: Option<Conflict>,
-    /// Jobs that made room.
-    pub(crate) victims: Vec<JobId>,
-    /// Jobs that are told to stop for the quota that they have.
-    pub(crate) preempts: Vec<Victim>,
-}
-
-/// Plans a job until nothing more can be done for it.
-pub(crate) fn settle(world: &mut World, job: JobId) -> Settled {
-    let mut settled = Settled::default();
-    let tasks = world.job(job).map_or(0, |job| job.groups.iter().map(|group| group.tasks.len()).sum());
-    for _ in 0..ROUNDS_MAX + 2 * tasks {
-        let need = world.job(job).and_then(|found| need_of(&world.cell, found));
-        let planned = match world.plan(job) {
-            Some(Decision::Planned(planned)) => planned,
-            Some(Decision::Unplaced(_)) if need == Some(Need::Spare) => break,
-            Some(Decision::Unplaced(explanation)) => {
-                settled.explanation = Some(*explanation);
-                break;
-            }
-            Some(Decision::Nothing(_)) | None => break,
-        };
-        let live = live_of(world, job);
-        settled.explanation = planned.rest.as_deref().cloned();
-        let verdict = world.commit(&planned);
-        if !planned.preempt.is_empty() {
-            settled.conflict = verdict.and_then(|verdict| verdict.conflicts.first().copied());
-            if settled.conflict.is_none() {
-                settled.preempts = planned.preempt;
-            }
-            break;
-        }
-        let victims = world.end_stopping();
-        world.start_replaced(job);
-        let moved = live_of(world, job) != live || !victims.is_empty();
-        settled.victims.extend(victims.into_iter().filter(|victim| *victim != job));
-        if !moved {
-            settled.conflict = verdict.and_then(|verdict| verdict.conflicts.first().copied());
-            break;
-        }
-    }
-    settled
-}
-
-fn live_of(world: &World, job: JobId) -> u32 {
-    world.job(job).map_or(0, Job::live)
-}
-
-/// Plans every job of the setting.
-pub(crate) fn plan_all(setting: &mut Setting) -> Vec<JobAnswer> {
+/// Plans every job of the setting: in file order, or in so many passes.
+pub(crate) fn plan_all(setting: &mut Setting, passes: Option<u32>) -> Vec<JobAnswer> {
     let Setting { world, jobs, .. } = setting;
-    let mut evicted: BTreeMap<JobId, String> = BTreeMap::new();
+    let (settled, evicted) = match passes {
+        Some(passes) => cycles::run(world, jobs, passes),
+        None => in_file_order(world, jobs),
+    };
+    let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
+        let touched = standing.displaced() > 0 || standing.stood == 0 || found.explanation.is_some();
+        standing.asked || touched || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
+    });
+    answered.map(|(standing, found)| answer(world, standing, found, &evicted)).collect()
+}
+
+fn in_file_order(world: &mut World, jobs: &[Standing]) -> (Vec<Settled>, BTreeMap<JobId, String>) {
+    let (mut evicted, mut promised): (BTreeMap<JobId, String>, Vec<JobId>) = (BTreeMap::new(), Vec::new());
     let mut settled: Vec<Settled> = Vec::with_capacity(jobs.len());
     for standing in jobs.iter() {
         let found = match standing.job {
-            Ok(job) => settle(world, job),
+            Ok(job) => {
+                let mut found = settle(world, job, Ending::AtOnce);
+                note_promise(world, job, &mut found, &mut promised);
+                found
+            }
             Err(_) => Settled::default(),
         };
         let preempted = found.preempts.iter().map(|victim| &victim.job);
@@ -94,14 +55,10 @@ pub(crate) fn plan_all(setting: &mut Setting) -> Vec<JobAnswer> {
             && evicted.contains_key(&job)
             && !stopping(job)
         {
-            *found = settle(world, job);
+            *found = settle(world, job, Ending::AtOnce);
         }
     }
-    let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
-        let touched = standing.displaced() > 0 || standing.stood == 0 || found.explanation.is_some();
-        standing.asked || touched || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
-    });
-    answered.map(|(standing, found)| answer(world, standing, found, &evicted)).collect()
+    (settled, evicted)
 }
 
 fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMap<JobId, String>) -> JobAnswer {
@@ -141,11 +98,12 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let need = need_of(&world.cell, job);
     let unmet = job.state != JobState::Active || matches!(need, Some(Need::Start | Need::Repair | Need::Move));
     let outcome = match (unmet, evicted.contains_key(&job.id)) {
-        _ if !found.preempts.is_empty() => JobOutcome::Preempting,
+        (true, _) if preemptions(&world.cell).get(job.id).is_some() => JobOutcome::Preempting,
         (true, true) if standing.stood > 0 => JobOutcome::Evicted,
         (false, true) if standing.stood > 0 && job.groups.iter().all(|group| group.live == group.stopping) => {
             JobOutcome::Evicted
         }
+        (true, _) if found.is_parked => JobOutcome::Parked,
         (true, _) => JobOutcome::Pending,
         (false, _) if standing.is_repair() => JobOutcome::Repaired,
         (false, _) => JobOutcome::Placed,
@@ -164,7 +122,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         explanation.push("What runs on the drained nodes stays there until room is found.".to_string());
     }
     let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
-    let code = code(&world.cell, job, found.explanation.as_ref().filter(|_| unmet));
+    let code = unmet.then(|| code(&world.cell, job, found)).flatten();
     let borrowing = borrowing(&world.cell, job);
     let named = |victim: &Victim| VictimAnswer {
         job: world.job(victim.job).map_or_else(String::new, |job| job.spec.name.clone()),

@@ -26,6 +26,8 @@ pub struct Question {
     pub count_fit: bool,
     /// Whether to tell what queues and cohorts have, borrow and use.
     pub shares: bool,
+    /// In how many passes the jobs are planned, in the order of the schedulers; nothing for file order.
+    pub cycles: Option<u32>,
     /// Whether fields of Kubernetes objects that are not honoured are an error.
     pub strict: bool,
 }

@@ -201,7 +201,7 @@ fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) -
         }
         let command = world.registration(NodeSpec { capacity, ..spec });
         world.apply(command);
-        driven.extend(world.end_stopping());
+        driven.extend(world.end_stopping(|_| true));
     }
     driven
 }

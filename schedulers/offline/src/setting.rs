@@ -8,7 +8,7 @@ use crate::seating::seat;
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
-use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, Refusal};
+use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, QueueingStrategy, Refusal};
 use std::collections::BTreeMap;
 
 /// The cell as the documents describe it.
@@ -102,7 +102,7 @@ fn put_scheduling(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
     })
 }
 
-/// Puts the queues; `open` leaves their limits away, so that what runs already is not judged by them.
+/// Puts the queues; `open` leaves their limits and their order away, so that what runs already is not judged by them.
 fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanError> {
     for (origin, queue) in &scene.queues {
         let (nominal, borrowing_limit) = match open {
@@ -110,8 +110,10 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
             false => (queue.nominal.clone(), queue.borrowing_limit.clone()),
         };
         let resource_groups = if open { open_groups(scene, queue) } else { queue.resource_groups.clone() };
-        let admission_checks = Vec::new();
-        let spec = QueueSpec { nominal, borrowing_limit, resource_groups, admission_checks, ..queue.clone() };
+        let queueing_strategy = if open { QueueingStrategy::default() } else { queue.queueing_strategy };
+        let (admission_checks, queue) = (Vec::new(), queue.clone());
+        let spec =
+            QueueSpec { nominal, borrowing_limit, resource_groups, admission_checks, queueing_strategy, ..queue };
         world.try_apply(Command::PutQueue(spec)).map_err(|refusal| {
             let parent = if queue.is_cohort { "spec.parent" } else { "spec.cohort" };
             let (field, problem) = match refusal {

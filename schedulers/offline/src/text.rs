@@ -29,7 +29,8 @@ fn write_job(text: &mut String, job: &JobAnswer) {
         let _ = if tasks.lost > 0 { write!(text, ", {} of them displaced)", tasks.lost) } else { write!(text, ")") };
     }
     text.push('\n');
-    let is_unmet = matches!(job.outcome, JobOutcome::Pending | JobOutcome::Preempting | JobOutcome::Evicted);
+    let is_unmet =
+        matches!(job.outcome, JobOutcome::Pending | JobOutcome::Parked | JobOutcome::Preempting | JobOutcome::Evicted);
     if let Some(reason) = job.reason.as_ref().filter(|reason| job.explanation.first() != Some(reason)) {
         let _ = writeln!(text, "  {reason}");
     }

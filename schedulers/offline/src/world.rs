@@ -9,8 +9,8 @@ use ohm_framework::{Board, Budget, Decision, Need, PlannedJob, Planner, View, Wo
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeConclusion,
-    NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, Role, RunReport, RunReportKind, Sequence, SessionId,
-    Shard, Transaction, Verdict,
+    NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, Role, RunRef, RunReport, RunReportKind, Sequence,
+    SessionId, Shard, Transaction, Verdict,
 };
 use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
@@ -233,15 +233,29 @@ impl World {
         }
     }
 
-    /// Lets every run end that is to stop since the last entry, as its agent would report. Returns the job of each.
-    pub(crate) fn end_stopping(&mut self) -> Vec<JobId> {
+    /// Lets those runs end that are to stop since the last entry and that `ends` names, as their agents would report.
+    /// Returns the job of each.
+    pub(crate) fn end_stopping(&mut self, ends: impl Fn(RunRef) -> bool) -> Vec<JobId> {
         let mut nodes = self.applied.nodes.clone();
         nodes.sort();
         nodes.dedup();
         let on_node = |node: NodeId| self.cell.runs().on_node(self.cell.nodes(), node);
-        let stopping = nodes.into_iter().flat_map(on_node).filter(|(_, run)| run.stop.is_some());
+        let stopping = nodes.into_iter().flat_map(on_node);
+        let stopping = stopping.filter(|(_, run)| run.stop.is_some() && ends(run.run));
         let runs: Vec<_> = stopping.map(|(_, run)| (run.node, run.run)).collect();
         self.end(runs)
+    }
+
+    /// Lets every run end that is told to stop. Returns the job of each.
+    pub(crate) fn end_all_stopping(&mut self) -> Vec<JobId> {
+        let stopping = self.cell.runs().iter().map(|(_, run)| run).filter(|run| run.stop.is_some());
+        let runs: Vec<_> = stopping.map(|run| (run.node, run.run)).collect();
+        self.end(runs)
+    }
+
+    /// What a scheduler sees of the cell while nothing of its own is under way.
+    pub(crate) fn view<'a>(&'a self, over: &'a Overlay) -> View<'a> {
+        View::new(&self.cell, over, self.session)
     }
 
     /// Lets the tasks of `job` that were placed again run, as their agents would report: then the next ones may move.
@@ -260,7 +274,7 @@ impl World {
     }
 
     /// Ends runs without any fault of theirs. Returns the job of each.
-    pub(crate) fn end(&mut self, runs: Vec<(NodeId, ohm_model::RunRef)>) -> Vec<JobId> {
+    pub(crate) fn end(&mut self, runs: Vec<(NodeId, RunRef)>) -> Vec<JobId> {
         let jobs: Vec<JobId> = runs.iter().map(|(_, run)| run.task.job).collect();
         let report = |(node, run)| {
             let kind = RunReportKind::Ended { exit: Exit::Vanished, message: String::new() };

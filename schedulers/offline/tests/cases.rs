@@ -4,7 +4,7 @@
 //! ```text
 //! === what it shows
 //! CELL DOCUMENTS
-//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [shares] [strict] [text]
+//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [shares] [cycles N] [strict] [text]
 //! JOB DOCUMENTS
 //! ----
 //! ANSWER
@@ -30,6 +30,7 @@ fn question(words: &str) -> (Question, bool) {
             "fit" => question.count_fit = true,
             "strict" => question.strict = true,
             "shares" => question.shares = true,
+            "cycles" => question.cycles = Some(next().parse().expect("a count")),
             "text" => text = true,
             _ => panic!("what is {word}?"),
         }

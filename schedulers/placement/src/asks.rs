@@ -2,7 +2,8 @@
 
 use ohm_cell::Job;
 use ohm_framework::{Obstacle, View};
-use ohm_model::{GroupIndex, GroupSpec};
+use ohm_model::{FlavorResource, GroupIndex, GroupSpec};
+use std::collections::BTreeMap;
 
 /// What one group wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,7 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
     if backs_off && (job.starts_whole() || asks.is_empty()) {
         return Err(waits("tasks whose back-off has not passed"));
     }
+    share_shortage(view, job, &mut asks);
     Ok(asks)
 }
 
@@ -62,4 +64,44 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
 fn whole_slices(spec: &GroupSpec, tasks: u32) -> u32 {
     let size = spec.slices().first().map_or(1, |slice| slice.size.max(1));
     tasks.div_ceil(size).saturating_mul(size).min(spec.count)
+}
+
+/// Lowers the most of each ask to what the quota has together: each group that starts goes without the same part of
+/// what it can go without (Kueue's partial admission), instead of the first one taking what there is. Nothing is
+/// changed where one group alone can go without something, nor where the quota has not even the least of all: each says
+/// so by itself.
+fn share_shortage(view: &View<'_>, job: &Job, asks: &mut [GroupAsk]) {
+    let gives_way = |ask: &&GroupAsk| ask.starts && ask.most > ask.least;
+    let in_slices = |ask: &GroupAsk| !job.spec.groups[usize::from(ask.group.0)].slices().is_empty();
+    if asks.iter().filter(gives_way).count() < 2 || asks.iter().any(in_slices) {
+        return;
+    }
+    let Some(left) = view.quota_of(job) else { return };
+    let steps: u64 = asks.iter().map(|ask| u64::from(ask.most - ask.least.min(ask.most))).sum();
+    let count = |ask: &GroupAsk, step: u64| {
+        let spare = u64::from(ask.most - ask.least.min(ask.most));
+        ask.most - u32::try_from(spare * step / steps).unwrap_or(0)
+    };
+    let fits = |step: u64| {
+        let mut sums: BTreeMap<FlavorResource, i64> = BTreeMap::new();
+        for ask in asks.iter() {
+            let Some(shape) = view.cell().shape_of(job, usize::from(ask.group.0)) else { continue };
+            for &(column, one) in &shape.charges {
+                let sum = sums.entry(column).or_default();
+                *sum = sum.saturating_add(one.saturating_mul(i64::from(count(ask, step))));
+            }
+        }
+        sums.into_iter().all(|(column, sum)| left.available(column).is_none_or(|left| left >= sum))
+    };
+    if fits(0) || !fits(steps) {
+        return;
+    }
+    // The fewest steps that fit; with each further one no group asks for more.
+    let (mut below, mut fewest) = (0, steps);
+    while below + 1 < fewest {
+        let middle = below + (fewest - below) / 2;
+        if fits(middle) { fewest = middle } else { below = middle }
+    }
+    let counts: Vec<u32> = asks.iter().map(|ask| count(ask, fewest)).collect();
+    asks.iter_mut().zip(counts).for_each(|(ask, most)| ask.most = most);
 }

@@ -1,5 +1,6 @@
 //! The backlog: every job of the held shards that needs attention and is not in flight.
 
+use crate::chooser::Chooser;
 use crate::kin::{Blocker, Kins};
 use crate::lines::{Fare, Lines, Others};
 use crate::rank::{Rank, Ticket};
@@ -170,8 +171,8 @@ impl<N> Backlog<N> {
         self.swept = None;
     }
 
-    /// Sets the share of a line in thousandths, the root of its cohort tree, and whether it is strict: a head that its
-    /// quota keeps back then keeps back everybody behind it in this line, and in no other.
+    /// Sets the share of a line in thousandths, the root of its cohort tree, and whether it is strict: a head that
+    /// finds no place then keeps back everybody behind it in this line, and in no other.
     pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u64, strict: bool, root: &Arc<str>) {
         self.lines.set(line, weight_milli, strict, root);
     }
@@ -199,9 +200,8 @@ impl<N> Backlog<N> {
 
     /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place
     /// are parked on the way and count. Hand it back with `give_back`, `park`, `wait_until`, `depart` or `remove`.
-    /// There is none, either, while who is next depends on what comes of those that were taken. `cost_of` says what a
-    /// job asks for now, in parts of [`crate::WHOLE`].
-    pub fn take(&mut self, steps: &mut usize, cost_of: impl Fn(JobId) -> u64) -> Option<JobId> {
+    /// There is none, either, while who is next depends on what comes of those that were taken.
+    pub fn take(&mut self, steps: &mut usize, chooser: &mut impl Chooser) -> Option<JobId> {
         while *steps > 0 {
             *steps -= 1;
             if let Some(rank) = self.urgent.first().copied() {
@@ -211,12 +211,13 @@ impl<N> Backlog<N> {
                 self.set_state(rank.job, State::Taken);
                 return Some(rank.job);
             }
-            let (line, rank) = self.lines.next()?;
+            let (line, rank) = self.lines.next(chooser)?;
             if self.send_away(rank) {
                 continue;
             }
             self.set_state(rank.job, State::Taken);
-            self.pledge(rank.job, line, cost_of(rank.job));
+            self.pledge(rank.job, line, chooser.cost_of(rank.job));
+            chooser.note_taken(rank.job);
             return Some(rank.job);
         }
         None
@@ -289,9 +290,7 @@ impl<N> Backlog<N> {
         let Some(entry) = self.entries.get_mut(&job) else { return };
         entry.note = None;
         let (kin, line, rank) = (entry.kin, entry.line, entry.rank);
-        if matches!(blocker, Blocker::Quota { .. }) {
-            self.lines.hold(line, rank);
-        }
+        self.lines.hold(line, rank);
         self.kins.close(kin, rank, blocker, note);
     }
 

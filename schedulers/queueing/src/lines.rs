@@ -13,6 +13,7 @@
 //! would serve the rest alone. So is a line in which jobs of others come first: otherwise the fastest would serve its
 //! own first, however old those of others. Only lines of one cohort tree wait like this.
 
+use crate::chooser::Chooser;
 use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,6 +71,8 @@ struct Line {
     pledged: u128,
     /// How many of those will be followed by others if they find a place.
     awaited: u32,
+    /// How many were taken and not planned yet.
+    taken: u32,
     /// Jobs of the backlog and plans under way.
     members: u32,
     strict: bool,
@@ -77,7 +80,7 @@ struct Line {
     root: Option<Arc<str>>,
     /// What other schedulers do in it. Their work counts as a member.
     others: Others,
-    /// In a strict line: the job whose turn it is and that its quota keeps back; nobody behind it is served.
+    /// In a strict line: the job whose turn it is and that finds no place; nobody behind it is served.
     held_at: Option<Rank>,
 }
 
@@ -86,6 +89,9 @@ type Place = (Option<(bool, u128, Rank)>, Option<u128>, Option<u128>);
 
 impl Line {
     fn head(&self) -> Option<Rank> {
+        if self.strict && self.taken > 0 {
+            return None;
+        }
         let head = *self.ready.first()?;
         self.held_at.is_none_or(|held| head <= held).then_some(head)
     }
@@ -94,7 +100,7 @@ impl Line {
         let due = self.tag.saturating_add(self.pledged);
         match self.head() {
             Some(head) => (Some((head.is_idle(), due, head)), None, None),
-            None if self.awaited > 0 => (None, Some(due), None),
+            None if self.awaited > 0 || (self.strict && self.taken > 0) => (None, Some(due), None),
             None => (None, None, self.others.are_waited_for().then_some(due)),
         }
     }
@@ -117,8 +123,8 @@ impl Lines {
         line
     }
 
-    /// Sets the share of a line, whether a head that its quota keeps back keeps back everybody behind it, and the root
-    /// of its cohort tree.
+    /// Sets the share of a line, whether a head that finds no place keeps back everybody behind it, and the root of its
+    /// cohort tree.
     pub(crate) fn set(&mut self, name: &Arc<str>, weight_milli: u64, strict: bool, root: &Arc<str>) {
         let line = self.number(name);
         self.change(line, |line| {
@@ -158,21 +164,37 @@ impl Lines {
         });
     }
 
-    /// The line whose turn it is, and who is first in it. Nothing while that depends on what was taken. A tree in which
-    /// it is the turn of a line that others are to serve first is passed over.
-    pub(crate) fn next(&self) -> Option<(u32, Rank)> {
+    /// The line that is served next, and who is first in it: of the lines of the cohort tree whose turn it is the one
+    /// that `chooser` says.
+    pub(crate) fn next(&self, chooser: &mut dyn Chooser) -> Option<(u32, Rank)> {
+        let (due, head, line) = self.turn()?;
+        let root = self.lines[line as usize].root.as_ref().filter(|_| !head.is_idle());
+        let Some(root) = root.filter(|root| self.by_name.get(*root) != Some(&line)) else { return Some((line, head)) };
+        let of_tree = |&&(_, due, head, other): &&(bool, u128, Rank, u32)| {
+            let is_below = self.lines[other as usize].root.as_ref() == Some(root);
+            is_below && !head.is_idle() && self.served_first(due, other, root).is_none()
+        };
+        let heads = self.active.range((false, due, head, line)..).filter(of_tree);
+        let at = chooser.first_of(&mut heads.clone().map(|(_, _, head, _)| head.job));
+        let chosen = heads.clone().nth(at).map(|&(_, _, head, line)| (line, head));
+        Some(chosen.unwrap_or((line, head)))
+    }
+
+    /// The line whose turn it is, with its tag and who is first in it. Nothing while that depends on what was taken. A
+    /// tree in which it is the turn of a line that others are to serve first is passed over.
+    fn turn(&self) -> Option<(u128, Rank, u32)> {
         let mut waiting: Vec<&Arc<str>> = Vec::new();
         for &(is_idle, due, head, line) in &self.active {
             if self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due) {
                 return None;
             }
             let root = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0);
-            let Some(root) = root else { return Some((line, head)) };
+            let Some(root) = root else { return Some((due, head, line)) };
             if waiting.contains(&root) {
                 continue;
             }
             if self.served_first(due, line, root).is_none() {
-                return Some((line, head));
+                return Some((due, head, line));
             }
             waiting.push(root);
         }
@@ -240,6 +262,7 @@ impl Lines {
         self.change(line, |line| {
             line.pledged = line.pledged.saturating_add(step);
             line.awaited += u32::from(followed);
+            line.taken += 1;
         });
         step
     }
@@ -249,6 +272,7 @@ impl Lines {
         self.change(line, |line| {
             line.pledged = line.pledged.saturating_sub(step);
             line.awaited = line.awaited.saturating_sub(u32::from(followed));
+            line.taken = line.taken.saturating_sub(1);
         });
     }
 
@@ -269,7 +293,7 @@ impl Lines {
         self.leave(fare.line);
     }
 
-    /// A job of a strict line was kept back by its quota.
+    /// A job of a strict line has found no place.
     pub(crate) fn hold(&mut self, line: u32, rank: Rank) {
         self.change(line, |line| {
             if line.strict && line.held_at.is_none_or(|held| rank < held) {
@@ -287,7 +311,7 @@ impl Lines {
 
     /// Whether any line has somebody to serve now, what was taken aside.
     pub(crate) fn has_ready(&self) -> bool {
-        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.next().is_some()
+        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.turn().is_some()
     }
 
     /// Changes a line and keeps its place among the others right. A line that had nobody to serve for a while is owed

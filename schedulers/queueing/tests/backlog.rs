@@ -1,7 +1,7 @@
 //! Order, turns, kin and wake-ups of the backlog.
 
 use ohm_model::{Class, Index, JobId, ResourceId, Shard};
-use ohm_queueing::{Backlog, Blocker, Others, Rank, Ticket, WHOLE};
+use ohm_queueing::{Backlog, Blocker, Chooser, Others, Rank, Ticket, WHOLE};
 use ohm_stdx::Prng;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -23,8 +23,27 @@ fn backlog(tickets: impl IntoIterator<Item = Ticket>) -> Backlog<&'static str> {
     backlog
 }
 
+/// Every job costs a hundredth of the cell; of a cohort tree these are served last.
+#[derive(Default)]
+struct Last(BTreeSet<u64>);
+
+impl Chooser for Last {
+    fn cost_of(&self, _: JobId) -> u64 {
+        WHOLE / 100
+    }
+
+    fn first_of(&mut self, heads: &mut dyn Iterator<Item = JobId>) -> usize {
+        heads.enumerate().find(|(_, job)| !self.0.contains(&job.0)).map_or(0, |(at, _)| at)
+    }
+
+    /// Nobody is served twice before the others.
+    fn note_taken(&mut self, job: JobId) {
+        self.0.insert(job.0);
+    }
+}
+
 fn take(backlog: &mut Backlog<&'static str>) -> Option<u64> {
-    backlog.take(&mut usize::MAX.clone(), |_| WHOLE / 100).map(|job| job.0)
+    backlog.take(&mut usize::MAX.clone(), &mut Last::default()).map(|job| job.0)
 }
 
 fn take_all(backlog: &mut Backlog<&'static str>) -> Vec<u64> {
@@ -120,6 +139,38 @@ fn quota_keeps_back_its_own_line_only() {
     assert!(!jobs.has_ready());
     jobs.wake_quota(&"root".into());
     assert_eq!(take_all(&mut jobs), [1, 2]);
+}
+
+#[test]
+fn of_one_cohort_tree_those_go_first_who_are_chosen() {
+    let mut jobs = backlog([alone(1, "a", 9), alone(2, "b", 5), alone(3, "b", 0), alone(4, "c", 0), alone(5, "", 0)]);
+    for line in ["a", "b"] {
+        jobs.set_line(&line.into(), 1000, false, &"root".into());
+    }
+    jobs.set_line(&"c".into(), 1000, false, &"c".into());
+    let mut chooser = Last([1].into());
+    let mut order = Vec::new();
+    while let Some(job) = jobs.take(&mut usize::MAX.clone(), &mut chooser) {
+        order.push(job.0);
+    }
+    // It is the turn of the first line each time, and others of its tree go first. Other trees have turns of their own.
+    assert_eq!(order, [2, 3, 1, 4, 5]);
+}
+
+#[test]
+fn a_strict_line_serves_one_after_the_other() {
+    let mut jobs = backlog([alone(1, "strict", 5), alone(2, "strict", 0), alone(3, "free", 0)]);
+    jobs.set_line(&"strict".into(), 1000, true, &"strict".into());
+    // Who is next depends on what comes of the first.
+    assert_eq!(take_all(&mut jobs), [1, 3]);
+    let fare = jobs.depart(JobId(1), WHOLE / 100);
+    assert_eq!(take_all(&mut jobs), [2]);
+    jobs.settle(fare, 0, 1);
+    jobs.park(JobId(2), room(1), "no room");
+    jobs.put(alone(4, "strict", -1));
+    assert!(take(&mut jobs).is_none(), "one that finds no room keeps back those behind it");
+    jobs.wake_room(ResourceId(0), 1);
+    assert_eq!(take_all(&mut jobs), [2]);
 }
 
 #[test]

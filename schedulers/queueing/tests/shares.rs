@@ -1,7 +1,7 @@
 //! What lines get when there is less room than work: shares by weight, of what is placed.
 
 use ohm_model::{Class, Index, JobId, ResourceId, Shard};
-use ohm_queueing::{Backlog, Blocker, Fare, Rank, Ticket, WHOLE};
+use ohm_queueing::{Backlog, Blocker, Chooser, Fare, Rank, Ticket, WHOLE};
 use ohm_stdx::Prng;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,6 +25,24 @@ struct Cell {
     /// What was started of each line, in cpus.
     started: Vec<u64>,
     next: u64,
+}
+
+/// A job costs what it asks for; nobody goes before another line's turn.
+struct Sizes<'a> {
+    cpus: u64,
+    sizes: &'a BTreeMap<JobId, (usize, u64)>,
+}
+
+impl Chooser for Sizes<'_> {
+    fn cost_of(&self, job: JobId) -> u64 {
+        WHOLE / self.cpus * self.sizes[&job].1
+    }
+
+    fn first_of(&mut self, _: &mut dyn Iterator<Item = JobId>) -> usize {
+        0
+    }
+
+    fn note_taken(&mut self, _: JobId) {}
 }
 
 impl Cell {
@@ -68,7 +86,7 @@ impl Cell {
     }
 
     fn take(&mut self) -> Option<JobId> {
-        self.jobs.take(&mut usize::MAX.clone(), |job| WHOLE / self.cpus * self.sizes[&job].1)
+        self.jobs.take(&mut usize::MAX.clone(), &mut Sizes { cpus: self.cpus, sizes: &self.sizes })
     }
 
     /// As a scheduler does: takes what there is, plans it in that order, and so on until nobody is left to look at.

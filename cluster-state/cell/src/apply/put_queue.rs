@@ -12,7 +12,8 @@ use crate::state::resources::RESOURCES_MAX;
 use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
 use ohm_model::{
-    Amounts, FlavorQuota, Outcome, PreemptionPolicy, QueuePreemption, QueueSpec, Refusal, ResourceGroup, ResourceQuota,
+    Amounts, FlavorQuota, Outcome, PreemptionPolicy, QueuePreemption, QueueSpec, QueueingStrategy, Refusal,
+    ResourceGroup, ResourceQuota,
 };
 use std::collections::BTreeSet;
 
@@ -77,6 +78,9 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     }
     if spec.is_cohort && !distinct.is_empty() {
         return invalid("spec.admissionChecks", "a cohort has none; name them in its queues".into());
+    }
+    if spec.is_cohort && spec.queueing_strategy != QueueingStrategy::default() {
+        return invalid("spec.queueingStrategy", "a cohort holds no jobs; say it of its queues".into());
     }
     check_preemption(spec)?;
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {

@@ -3,6 +3,7 @@
 
 use crate::cell::Cell;
 use crate::rooms::reads::{may_reserve, standing_in};
+use crate::rooms::strict_order::is_in_turn;
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
 use ohm_model::ConflictReason;
@@ -15,4 +16,9 @@ pub(super) fn judge_admitted(cell: &Cell, job: &Job, queue: Option<QueueId>) -> 
 /// Whether quota of `job` may be reserved: not while it waits for another attempt, nor for a class nobody knows.
 pub(super) fn judge_pass_one(cell: &Cell, job: &Job) -> Result<(), ConflictReason> {
     if may_reserve(cell, job) { Ok(()) } else { Err(ConflictReason::NotReserved) }
+}
+
+/// Whether it is the turn of `job` to start, where it waits in a StrictFIFO queue.
+pub(super) fn judge_turn(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Result<(), ConflictReason> {
+    if is_in_turn(cell, job, queue) { Ok(()) } else { Err(ConflictReason::OutOfTurn) }
 }

@@ -1,6 +1,7 @@
 //! Judging a preemption for quota: the job lacks what its victims have, each of them may be stopped for it, and none is
 //! stopped for nothing.
 
+use super::admission::judge_turn;
 use crate::cell::Cell;
 use crate::policy::preemptions::kept_until_ms;
 use crate::rooms::quota_if::QuotaIf;
@@ -30,6 +31,7 @@ pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u
     if !waits_for_quota || cell.preemptions.get(job.id).is_some() {
         return Err((0, ConflictReason::NoNeed));
     }
+    judge_turn(cell, job, cell.quota.find(&job.spec.queue)).map_err(|reason| (0, reason))?;
     let mut tree = QuotaIf::promised(cell, job);
     let preemptor = Preemptor::of(cell, job, &tree).ok_or((0, ConflictReason::NoNeed))?;
     let (taken, mut named, mut stopped) = (promised_victims(cell), BTreeSet::new(), Vec::new());

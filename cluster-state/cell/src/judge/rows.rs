@@ -1,7 +1,7 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
 use super::Judge;
-use super::admission::judge_admitted;
+use super::admission::{judge_admitted, judge_turn};
 use super::flavors::lacks_flavor;
 use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
@@ -32,7 +32,10 @@ impl<'a> Judge<'a> {
         let near = self.last_queues;
         let admitted = |job: &'a Arc<Job>| {
             let queue = self.cell.quota.find_near(&job.spec.queue, near);
-            judge_admitted(self.cell, job, queue).map(|()| (job, queue))
+            // What comes back runs already.
+            let waits = queue.filter(|_| self.adopted.is_none());
+            judge_admitted(self.cell, job, queue)?;
+            judge_turn(self.cell, job, waits).map(|()| (job, queue))
         };
         let (job, queue) = match self.guarded(guard).and_then(admitted) {
             Ok(found) => found,

@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::offers::{has_other_flavors, offer};
+use crate::rooms::strict_order::is_strict;
 use crate::state::turns::waits_to_start;
 use std::sync::Arc;
 
@@ -16,7 +17,9 @@ pub(crate) fn settle_turns(tx: &mut Tx<'_>) {
             (true, false) => {
                 let job = Arc::clone(job);
                 tx.cell.turns.leave(&job, &tx.cell.shapes);
-                if job.live() == 0 && job.reserved.is_empty() {
+                // Behind it in a StrictFIFO queue others may start now.
+                let keeps_back = is_strict(tx.cell, tx.cell.quota.find(&job.spec.queue));
+                if keeps_back || (job.live() == 0 && job.reserved.is_empty()) {
                     tx.free_quota(&job.spec.queue);
                 }
             }

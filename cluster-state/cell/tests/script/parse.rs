@@ -2,9 +2,9 @@
 
 use ohm_model::{
     Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease, NodeCondition, NodeSpec,
-    OnDisconnect, Operator, PriorityClass, QueueSpec, Reconcile, RepairPolicy, RepairSpec, Requirement, RunRef,
-    SelectorTerm, Shard, Survivors, Taint, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
-    TopologySlice, TopologySpec, UnitKind,
+    OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile, RepairPolicy, RepairSpec,
+    Requirement, RunRef, SelectorTerm, Shard, Survivors, Taint, TaintEffect, TaskSpec, Toleration, TolerationOperator,
+    TopologyMode, TopologySlice, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -191,14 +191,16 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
+    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
         let (preemption, weight_milli) = (self.preemption(), self.parsed("weight-milli", 1000));
+        let strategies = [QueueingStrategy::BestEffortFifo, QueueingStrategy::StrictFifo];
         QueueSpec {
             name: self.need("name").to_string(),
             is_cohort,
+            queueing_strategy: strategies[usize::from(self.flag("strict"))],
             preemption,
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),

@@ -248,6 +248,7 @@ fn obstacle_code(obstacle: &Obstacle) -> &'static str {
         Obstacle::Contradiction { .. } => "contradiction",
         Obstacle::NoFlavor { .. } => "noFlavor",
         Obstacle::Quota { .. } => "quota",
+        Obstacle::Turn { .. } => "turn",
         Obstacle::Stopping { .. } => "stopping",
         Obstacle::Waiting { .. } => "waiting",
         Obstacle::TooLarge { .. } => "tooLarge",

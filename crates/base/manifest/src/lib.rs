@@ -106,7 +106,8 @@
 //! taken where several would do: `whenCanBorrow` is `MayStopSearch` (the default) or `TryNextFlavor`, `whenCanPreempt`
 //! (for a flavor that suits once others were stopped) `TryNextFlavor` (the default) or `MayStopSearch`; `preference` is
 //! `BorrowingOverPreemption` (the default) or `PreemptionOverBorrowing`. More quota than 64 bits can count is no limit.
-//! The `queueingStrategy` of a queue may only be `BestEffortFIFO`: so it is done.
+//! The `queueingStrategy` of a Queue is `BestEffortFIFO` (the default: behind a job that finds no place the next ones
+//! are looked at) or `StrictFIFO` (no job starts before one that comes before it, by priority, then by age).
 //!
 //! The cohort that a Queue or Cohort names need not have a document: then it exists without quota.
 //!

@@ -39,6 +39,8 @@ pub struct QueueSpec {
     pub flavor_fungibility: FlavorFungibility,
     /// Whom jobs of this queue may stop where they lack quota; of a cohort: nobody.
     pub preemption: QueuePreemption,
+    /// Whether a job that finds no place keeps back those behind it; of a cohort: it does not.
+    pub queueing_strategy: QueueingStrategy,
     /// Share among siblings in units of one thousandth; 1000 is one.
     pub weight_milli: u64,
     /// Names of the provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
@@ -58,11 +60,26 @@ impl Default for QueueSpec {
             resource_groups: Vec::new(),
             flavor_fungibility: FlavorFungibility::default(),
             preemption: QueuePreemption::default(),
+            queueing_strategy: QueueingStrategy::default(),
             weight_milli: 1000,
             admission_checks: Vec::new(),
         }
     }
 }
+
+/// What becomes of the jobs of a queue behind one that finds no place. They are in order by priority, then by age.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueueingStrategy {
+    /// The next ones are looked at.
+    #[default]
+    BestEffortFifo,
+    /// They wait, whatever it waits for: no job starts before one that comes before it.
+    StrictFifo,
+}
+
+/// The words for [`QueueingStrategy`].
+pub const QUEUEING_STRATEGIES: [(&str, QueueingStrategy); 2] =
+    [("BestEffortFIFO", QueueingStrategy::BestEffortFifo), ("StrictFIFO", QueueingStrategy::StrictFifo)];
 
 /// Resources of which a task gets all from one flavor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::cell::taint;
 use super::preemption::preemption;
 use super::selectors::toleration;
 use super::{At, Context, Fields};
-use ohm_model::queue::{FLAVOR_PREFERENCES, WHEN_CAN};
+use ohm_model::queue::{FLAVOR_PREFERENCES, QUEUEING_STRATEGIES, WHEN_CAN};
 use ohm_model::resources::Amounts;
 use ohm_model::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
 use std::collections::BTreeMap;
@@ -20,17 +20,9 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     let fungibility = fields.get("flavorFungibility").and_then(|at| flavor_fungibility(cx, at));
     queue.flavor_fungibility = fungibility.unwrap_or_default();
     queue.preemption = fields.get("preemption").and_then(|at| preemption(cx, at)).unwrap_or_default();
-    only(cx, &fields, "queueingStrategy", "BestEffortFIFO");
+    let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
+    queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)
-}
-
-/// Reads a word of Kueue of which one value says what is done here anyway, and no other is supported.
-fn only(cx: &mut Context, fields: &Fields<'_>, field: &'static str, word: &'static str) {
-    if let Some(at) = fields.get(field)
-        && at.node.as_text() != Some(word)
-    {
-        at.wrong_type(cx, format!("`{word}`, the only one that this version has"));
-    }
 }
 
 fn flavor_fungibility(cx: &mut Context, at: At<'_>) -> Option<FlavorFungibility> {

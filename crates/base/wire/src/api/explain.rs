@@ -23,8 +23,8 @@ pub struct ExplainView {
     /// What would change it, for people; possibly empty.
     #[serde(skip_serializing_if = "is_default")]
     pub hint: String,
-    /// What stands in the way: `room`, `domain`, `quota`, `stopping`, `waiting`, `tooLarge`, `conflicts`,
-    /// `emptyPlan` or `noScheduler`; empty when nothing does.
+    /// What stands in the way: `room`, `domain`, `quota`, `turn`, `stopping`, `waiting`, `tooLarge`,
+    /// `conflicts`, `emptyPlan` or `noScheduler`; empty when nothing does.
     #[serde(skip_serializing_if = "is_default")]
     pub obstacle: String,
     /// The group that could not be placed.

@@ -36,6 +36,9 @@ pub struct Plan {
     /// Tell what queues and cohorts have, borrow and use, and their shares; needs no jobs
     #[arg(long)]
     pub shares: bool,
+    /// Plan in so many passes as schedulers make them, each with the first job of every queue, instead of in file order
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub cycles: Option<u32>,
     /// Fail where a Kubernetes object has a field that bears on where its pods go and is not honoured
     #[arg(long)]
     pub strict: bool,
@@ -70,7 +73,8 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
     }
     let add = args.add_nodes.zip(args.like.clone()).map(|(count, like)| Addition { count, like });
     let (fail, drain, count_fit, strict) = (args.fail.clone(), args.drain.clone(), args.count_fit, args.strict);
-    let question = Question { cell, jobs, fail, drain, add, count_fit, shares: args.shares, strict };
+    let (shares, cycles) = (args.shares, args.cycles);
+    let question = Question { cell, jobs, fail, drain, add, count_fit, shares, cycles, strict };
     let planned = ohm_offline::plan(question).map_err(|error| match error {
         PlanError::Question(problem) => Failure::Usage(problem),
         PlanError::Ignored(ref ignored) => {
