@@ -43,6 +43,7 @@ mod p8_flavors;
 mod p8_hard_constraints;
 mod p8_node_requests;
 mod p8_quota;
+mod p8_strict_order;
 mod p8_turns;
 mod p9_equal_copies;
 mod quota;
@@ -60,6 +61,7 @@ pub use history::{Broken, Caused, Record};
 pub use p10_liveness::Stuck;
 pub use p10_reasons::{Reason, ShortQuota, Why};
 
+use p8_strict_order::StrictOrder;
 use p8_turns::OutOfTurn;
 use p10_ledger::{Counted, Ledger};
 use p11_tree::Known;
@@ -131,6 +133,7 @@ impl Oracle {
         let by_session = facts::taken(entry, applied, &mut self.answered);
         let taken: Vec<facts::Taken<'_>> = by_session.iter().map(|(_, taken)| *taken).collect();
         let mut out_of_turn = OutOfTurn::before(entry.stamp_ms, &by_session, &self.ledger());
+        let mut strict_order = StrictOrder::before(&by_session, &self.ledger());
         self.turns.entry_begins(&by_session);
         let room_before = self.owed_room.before(&self.ledger(), &taken);
         let rules = facts::rules(&taken);
@@ -157,6 +160,7 @@ impl Oracle {
             self.waiting.note(&fact, &self.books);
             self.turns.note((index, self.waiting.now_ms), &fact);
             out_of_turn.note(&fact);
+            strict_order.note(&fact);
             self.heads.note(&fact, (&self.books, &self.repairs, &self.claims));
             self.claims.note(&fact);
             self.capacity.watch(index, &fact, &self.books, broken);
@@ -189,6 +193,8 @@ impl Oracle {
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);
         self.judge_from_all_books(index, &room_before, &out_of_turn);
+        let found = strict_order.judge(index, &self.ledger());
+        self.broken.extend(found);
     }
 
     fn entry_over(&mut self, index: Index, (taken, rules): (&[facts::Taken<'_>], &facts::Rules<'_>), applied: &Caused) {

@@ -13,6 +13,7 @@ mod preemption;
 mod real_time;
 mod restarts;
 mod spares;
+mod strict_order;
 mod taints;
 
 use super::*;

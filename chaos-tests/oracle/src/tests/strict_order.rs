@@ -1,0 +1,35 @@
+//! P8 of StrictFIFO queues.
+
+use super::*;
+use ohm_model::{QueueSpec, QueueingStrategy};
+
+/// A node, and two jobs of a queue: the first one older, the second one as important as said.
+fn line(strategy: QueueingStrategy, priority: i32) -> History {
+    let mut history = History::default();
+    history.node(0, node("n0", &[]));
+    let queue = QueueSpec { name: "q".into(), queueing_strategy: strategy, ..QueueSpec::default() };
+    history.entry(Command::PutQueue(queue), Outcome::Done, Vec::new());
+    history.job(0, job("first", 1, |job| job.queue = "q".into()));
+    history.job(1, job("second", 1, |job| (job.queue, job.priority) = ("q".into(), priority)));
+    history.job(2, job("beside", 1, |_| {}));
+    history
+}
+
+#[test]
+fn nobody_starts_out_of_turn() {
+    let strict = |priority| line(QueueingStrategy::StrictFifo, priority);
+    assert_eq!(strict(0).places(1, 0, 0).broken(), ["P8"]);
+    assert_eq!(strict(5).places(0, 0, 0).broken(), ["P8"], "the second one is more important");
+    assert!(strict(0).places(0, 0, 0).places(1, 0, 0).broken().is_empty());
+    assert!(strict(5).places(1, 0, 0).places(0, 0, 0).broken().is_empty());
+    assert!(strict(0).places(2, 0, 0).broken().is_empty(), "it is of no queue");
+    assert!(line(QueueingStrategy::BestEffortFifo, 0).places(1, 0, 0).broken().is_empty());
+}
+
+#[test]
+fn who_waits_no_more_keeps_nobody_back() {
+    let mut history = line(QueueingStrategy::StrictFifo, 0);
+    let (name, state, reason) = ("first".into(), "suspended".into(), String::new());
+    history.happened(vec![EventKind::JobState { job: JobId::new(0, 0), name, state, reason }]);
+    assert!(history.places(1, 0, 0).broken().is_empty());
+}
