@@ -34,6 +34,11 @@ impl Preemptions {
         self.by_job.iter().map(|(job, preemption)| (*job, preemption))
     }
 
+    /// Whether anybody waits for this job to stop.
+    pub(crate) fn stops(&self, job: JobId) -> bool {
+        self.by_job.values().any(|preemption| preemption.victims.contains(&job))
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.by_job.is_empty()
