@@ -263,6 +263,7 @@ impl Oracle {
             earmarks: &self.earmarks,
             quotas: &self.quotas,
             turns: &self.turns,
+            preemptions: &self.preemptions,
             counted: Counted::default(),
         }
     }

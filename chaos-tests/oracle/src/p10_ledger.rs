@@ -11,6 +11,7 @@ use crate::p7_repairs::Repairs;
 use crate::p8_brought::Brought;
 use crate::p8_hard_constraints::objection;
 use crate::p8_quota::Quotas;
+use crate::p11_preemption::Preemptions;
 use crate::quota::{QuotaTree, add, asks};
 use crate::rooms::{Room, Rooms, rooms_beside};
 use crate::spares::Spares;
@@ -33,6 +34,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) earmarks: &'a Earmarks,
     pub(crate) quotas: &'a Quotas,
     pub(crate) turns: &'a Turns,
+    pub(crate) preemptions: &'a Preemptions,
     pub(crate) counted: Counted,
 }
 
@@ -187,9 +189,16 @@ impl Ledger<'_> {
         self.queue_has(&spec.queue, asked) && !self.may_cede(job, spec)
     }
 
-    /// Whether quota may be left to a job that comes before `job` in its queue.
+    /// Whether quota may be left to a job that comes before `job` in its queue, or for which others stop.
     pub(crate) fn may_cede(&self, job: JobId, spec: &JobSpec) -> bool {
-        self.turns.may_cede((job, spec), (self.books, self.waiting, self.claims))
+        self.turns.may_cede((job, spec), (self.books, self.waiting, self.claims)) || self.is_quota_promised(job, spec)
+    }
+
+    /// Whether anybody else under the same root is to have what others give back.
+    fn is_quota_promised(&self, job: JobId, spec: &JobSpec) -> bool {
+        let root = |spec: &JobSpec| self.quotas.tree().path(&spec.queue).last().map(ToString::to_string);
+        let others = self.preemptions.waiting().filter(|other| *other != job);
+        others.filter_map(|other| self.books.jobs.get(&other)).any(|other| root(other) == root(spec))
     }
 
     /// Whether so much more may be used of a queue for sure.

@@ -13,8 +13,9 @@ use ohm_model::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Two jobs may stop each other so often in turns while nothing else happens to either.
-const TURNS_MAX: u32 = 2;
+/// Two jobs may stop each other so often in turns while each has until then what it got by that, and both stay as they
+/// are: one of them takes back what it has lost, the other one what is its own.
+const TURNS_MAX: u32 = 3;
 
 /// The books.
 #[derive(Default)]
@@ -72,12 +73,19 @@ impl Preemptions {
             }
             EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { .. }, .. }) => {
                 self.promises.remove(job);
+                self.settle_turns(*job, known);
+            }
+            EventKind::CheckChanged { job, .. }
+            | EventKind::RepairFailed { job, .. }
+            | EventKind::JobState { job, .. } => {
+                self.settle_turns(*job, known);
             }
             EventKind::Ended { job, exit, cause, .. } => {
                 let by_itself = exit.is_charged() || *exit == Exit::NeverStarted;
                 if !matches!((cause, by_itself), (Some(StopCause::Preempted), _) | (None, true)) {
                     self.hurt.insert(*job);
                 }
+                self.settle_turns(*job, known);
                 if !known.stands(*job) {
                     self.promises.values_mut().for_each(|promise| _ = promise.stopping.remove(job));
                 }
@@ -87,6 +95,11 @@ impl Preemptions {
             }
             _ => {}
         }
+    }
+
+    /// For whom others stop, or have stopped, and what they gave back is kept.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.promises.keys().copied()
     }
 
     fn preempting(
@@ -112,6 +125,9 @@ impl Preemptions {
             }
             self.take_turns(job, victim.job, known, tell);
         }
+        for victim in victims {
+            self.end_turns(victim.job, |other| other != job);
+        }
         let case = Case { known, promises: &self.promises, is_fair: self.is_fair, job, victims };
         if let Some(problem) = case.problem().filter(|_| !self.is_changing) {
             let victims: Vec<&str> = victims.iter().map(|victim| known.name(victim.job)).collect();
@@ -130,6 +146,22 @@ impl Preemptions {
         if turns.1 > TURNS_MAX {
             tell(format!("{} and {} stop each other again and again", known.name(job), known.name(victim)));
         }
+    }
+
+    /// Who has nothing any more, and waits for nobody, has lost what it got from others for another reason.
+    fn settle_turns(&mut self, job: JobId, known: Known<'_>) {
+        let has = known.stands(job) || known.admissions.reservation(job).is_some();
+        if !has && !self.promises.contains_key(&job) {
+            self.end_turns(job, |_| true);
+        }
+    }
+
+    /// What a job has got from these it has no more.
+    fn end_turns(&mut self, job: JobId, from: impl Fn(JobId) -> bool) {
+        self.turns.retain(|(one, other), (last, _)| {
+            let is_its = (*one == job || *other == job) && *last != job;
+            !is_its || !from(*last)
+        });
     }
 
     /// Whether a job that starts takes what is promised to others.

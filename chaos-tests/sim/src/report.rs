@@ -53,6 +53,8 @@ pub const CONFLICT_REASONS: &[&str] = &[
     "JobClosed",
     "NotReserved",
     "QuotaExceeded",
+    "FlavorMissing",
+    "NoNeed",
     "GangShort",
     "TopologyBroken",
     "ShardLost",

@@ -1,9 +1,11 @@
 //! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
 
 mod jobs;
+mod preemption;
 mod profiles;
 
 pub(crate) use jobs::job;
+use preemption::{preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 
 use crate::faults::Change;
@@ -85,6 +87,7 @@ pub(crate) fn greetings(dice: &mut Prng, queues: bool) -> Vec<Command> {
         commands.push(Command::PutQueue(cohort));
         commands.extend(FLAVORS.map(|name| put_flavor(name, dice.chance(900))));
         commands.extend(QUEUES.map(|name| Command::PutQueue(queue(dice, name))));
+        commands.extend(scheduling(dice));
     }
     commands
 }
@@ -138,8 +141,14 @@ fn resource_groups(dice: &mut Prng) -> Vec<ResourceGroup> {
     covered.into_iter().map(group).collect()
 }
 
-/// A queue with drawn quota.
+/// A queue with drawn quota and policies.
 fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
+    let preemption = preemption(dice, name);
+    QueueSpec { preemption, ..quota(dice, name) }
+}
+
+/// A queue with drawn quota.
+fn quota(dice: &mut Prng, name: &str) -> QueueSpec {
     if FLAVORED.contains(&name) {
         let when = [WhenCan::MayStopSearch, WhenCan::TryNextFlavor];
         return QueueSpec {
@@ -148,7 +157,7 @@ fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
             resource_groups: resource_groups(dice),
             flavor_fungibility: FlavorFungibility {
                 when_can_borrow: when[dice.below(2) as usize],
-                ..FlavorFungibility::default()
+                ..preemption::fungibility(dice, name)
             },
             ..QueueSpec::default()
         };

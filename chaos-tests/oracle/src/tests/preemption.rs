@@ -224,8 +224,8 @@ fn p11_no_two_jobs_stop_each_other_for_ever() {
     let with = |times: usize, change: &dyn Fn(&mut History, u32)| {
         let mut history = cohort(policy(Never, Any), 1);
         history.shares().put_queue(QueueSpec { is_cohort: true, ..queue("both", "", 0, QueuePreemption::default()) });
-        for name in ["d", "e"] {
-            history.put_queue(queue(name, "both", 2000, policy(Never, Any)));
+        for (name, cpu) in [("d", 2000), ("e", 2000), ("f", 0)] {
+            history.put_queue(queue(name, "both", cpu, policy(Never, Any)));
         }
         history.job(4, of("one", "d", 3, 0)).job(5, of("other", "e", 3, 0)).happened(vec![placed(4, 0, 3, 0)]);
         let (mut stands, mut waits) = (4, 5);
@@ -237,15 +237,32 @@ fn p11_no_two_jobs_stop_each_other_for_ever() {
         }
         history.broken()
     };
-    assert!(with(2, &|_, _| {}).is_empty());
-    assert_eq!(with(3, &|_, _| {}), ["P11"]);
-    assert!(with(5, &|history, _| drop(history.shares().broken())).is_empty(), "the rules change");
+    assert!(with(3, &|_, _| {}).is_empty());
+    assert_eq!(with(4, &|_, _| {}), ["P11"]);
+    // The one that waits stays the same from here on: what the other one had it lost otherwise.
+    let lost = |history: &mut History, waits: u32| {
+        let stands = 9 - waits;
+        let tasks: Vec<u32> = history.oracle.books.live(JobId::new(stands, 0), 0).map(|(task, _)| task).collect();
+        history.happened(tasks.iter().map(|task| ended(stands, *task, 0, Exit::NodeLost)).collect());
+        history.happened(vec![placed(stands, 0, 3, 0)]);
+    };
+    assert!(with(5, &lost).is_empty(), "it was lost, and started anew");
+    let third = |history: &mut History, waits: u32| {
+        let stands = 9 - waits;
+        let number = 10 + history.index as u32;
+        history.job(number, of(&format!("third{number}"), "f", 3, 9));
+        history.stops(number, &[(stands, InCohortFairSharing)]).ends(stands).over(number);
+        history.happened(vec![placed(stands, 0, 3, 0)]);
+    };
+    let found = with(5, &third);
+    assert!(found.is_empty(), "others have stopped it in between: {found:?}");
+    assert!(with(6, &|history, _| drop(history.shares().broken())).is_empty(), "the rules change");
     let updated = |history: &mut History, waits: u32| {
         let (name, queue) = if waits == 4 { ("one", "d") } else { ("other", "e") };
         let priority = history.index as i32;
         history.update(waits, of(name, queue, 3, priority), Vec::new());
     };
-    assert!(with(5, &updated).is_empty(), "it is another job");
+    assert!(with(6, &updated).is_empty(), "it is another job");
 }
 
 #[test]
@@ -264,4 +281,20 @@ fn p7_being_stopped_for_others_is_no_failure() {
     };
     assert_eq!(with(None), ["P7"]);
     assert!(with(Some(Exit::Code(1))).is_empty(), "it failed by itself");
+}
+
+#[test]
+fn p10_quota_that_is_kept_for_others_is_not_there() {
+    let with = |is_over: bool, queue: &str| {
+        let mut history = cohort(policy(Never, Any), 4);
+        history.put_queue(self::queue("c", "", 4000, QueuePreemption::default()));
+        history.stops(TAKER, RECLAIMS).ends(1).job(5, of("other", queue, 3, 0));
+        if is_over {
+            history.over(TAKER);
+        }
+        history.oracle.stuck_jobs().iter().any(|stuck| stuck.job == JobId::new(5, 0))
+    };
+    assert!(!with(false, "a"), "it is kept for another one");
+    assert!(with(true, "a"));
+    assert!(with(false, "c"), "that is another quota");
 }

@@ -44,7 +44,9 @@ fn offered_by(spec: &QueueSpec) -> Vec<(Vec<String>, Vec<String>)> {
     spec.resource_groups.iter().map(|group| (group.covered_resources.clone(), names(group))).collect()
 }
 
+/// Counts everything anew, by the queues as they are from now on.
 fn rebuild(tx: &mut Tx<'_>) {
+    tx.preemptions.forget_turns();
     let direct = direct_usage(tx);
     let cell = &mut *tx.cell;
     cell.quota.rebuild(&cell.resources, &direct);

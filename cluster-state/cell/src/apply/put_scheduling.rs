@@ -10,5 +10,6 @@ pub(crate) fn put_scheduling(tx: &mut Tx<'_>, scheduling: &Scheduling) -> Result
         return Err(Refusal::Invalid { field: "spec.fairSharing.preemptionStrategies".into(), problem });
     }
     tx.quota.scheduling = scheduling.clone();
+    tx.preemptions.forget_turns();
     Ok(Outcome::Done)
 }

@@ -83,10 +83,11 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
     Ok(JobOutcome::Updated(known.id))
 }
 
-/// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, and
-/// room kept for preemptors and as spares. Returns what is left of the job.
+/// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, room
+/// kept for preemptors and as spares, and whom it stopped, or was stopped for. Returns what is left of the job.
 fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
     let (id, former) = (known.id, &known.spec);
+    tx.preemptions.forget_turns_of(id);
     let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
     let priority = spec.priority != former.priority;
     if groups || queue {

@@ -1,7 +1,7 @@
 //! Preemptions under way: whoever waits for others still is the job that they were told to stop for.
 
 use crate::cell::Cell;
-use crate::policy::preemptions::{SLACK_MS, waits_as_told};
+use crate::policy::preemptions::{SLACK_MS, has_or_awaits, waits_as_told};
 use ohm_model::job::GRACE_MS_MAX;
 
 pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
@@ -20,5 +20,8 @@ pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
         if preemption.until_ms > cell.now_ms.saturating_add(GRACE_MS_MAX).saturating_add(SLACK_MS) {
             broken.push(format!("P11: quota is kept for {name} for too long"));
         }
+    }
+    for id in cell.preemptions.takers().filter(|id| !has_or_awaits(cell, *id)) {
+        broken.push(format!("P11: job {id} is said to have what others gave back, and has nothing"));
     }
 }

@@ -10,7 +10,11 @@
 //! What is kept is nothing that is charged: the log leaves it to the job when it judges others, see
 //! `rooms/promised.rs`.
 //!
-//! Invariants, swept: whoever waits for others waits to start, as it did when they were told, and not beyond its time.
+//! No two jobs stop each other for ever: one that was stopped in return for a job that it had stopped does not stop it
+//! again for a smaller share, or to borrow, while that one has what it got and neither they nor the queues change.
+//!
+//! Invariants, swept: whoever waits for others waits to start, as it did when they were told, and not beyond its time;
+//! who got something from others is remembered while it has or awaits it.
 
 use crate::apply::Tx;
 use crate::apply::steps::jobs::{clear_held, clear_nominations, release_reservation};
@@ -42,6 +46,7 @@ pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     let until_ms = kept_until_ms(tx, &transaction.preempt);
     let (since, id) = (tx.index(), guard.job);
     let victims: BTreeSet<JobId> = transaction.preempt.iter().map(|victim| victim.job).collect();
+    tx.preemptions.take_from(id, &victims);
     tx.preemptions.put(id, Preemption { since, until_ms, version: guard.version, victims });
     tx.arm(until_ms, Timer::Preemption(id));
     tx.touch_job(id);
@@ -73,18 +78,31 @@ pub(crate) fn end_kept_quota(tx: &mut Tx<'_>, id: JobId) {
 /// Ends preemptions of jobs that can't use them any more. Called after every command, over the jobs that it named;
 /// where nobody waits for others it costs one look.
 pub(crate) fn settle_preemptions(tx: &mut Tx<'_>) {
-    if tx.preemptions.is_empty() {
+    if tx.preemptions.is_empty() && tx.preemptions.knows_nobody() {
         return;
     }
     let named: BTreeSet<JobId> = tx.touched_jobs().iter().copied().collect();
     for id in named {
-        let Some(preemption) = tx.preemptions.get(id) else { continue };
-        match tx.jobs.get(id) {
-            Some(job) if job.live() > 0 || !job.reserved.is_empty() => end_preemption(tx, id, "it has its quota"),
-            Some(job) if waits_as_told(job, preemption) => {}
-            _ => end_preemption(tx, id, "it changed, or waits no more"),
+        if let Some(preemption) = tx.preemptions.get(id) {
+            match tx.jobs.get(id) {
+                Some(job) if has_quota(job) => end_preemption(tx, id, "it has its quota"),
+                Some(job) if waits_as_told(job, preemption) => {}
+                _ => end_preemption(tx, id, "it changed, or waits no more"),
+            }
+        }
+        if !has_or_awaits(tx, id) {
+            tx.preemptions.forget_taken(id);
         }
     }
+}
+
+/// Whether the job has quota, or others stop for it.
+pub(crate) fn has_or_awaits(cell: &Cell, id: JobId) -> bool {
+    cell.preemptions.get(id).is_some() || cell.jobs.get(id).is_some_and(|job| has_quota(job))
+}
+
+fn has_quota(job: &Job) -> bool {
+    job.live() > 0 || !job.reserved.is_empty()
 }
 
 /// Whether the job still is the one that others were stopped for.

@@ -25,9 +25,9 @@ impl<'a> QuotaIf<'a> {
     pub fn promised(cell: &'a Cell, job: &Job) -> Self {
         let mut tree = QuotaIf { cell, over: Grid::default() };
         promise_all(cell, job, &mut tree.over);
-        for closed in cell.jobs.iter().filter(|job| job.state != JobState::Active && job.live() > 0) {
-            tree.stop(closed);
-        }
+        let closed = cell.jobs.iter().filter(|job| job.state != JobState::Active && job.live() > 0);
+        // What was stopped for others before is given back already.
+        closed.filter(|job| !cell.preemptions.stops(job.id)).for_each(|job| tree.stop(job));
         tree
     }
 
@@ -88,16 +88,16 @@ impl<'a> QuotaIf<'a> {
     }
 }
 
-/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need. What
-/// is promised to less important jobs of its own queue does not count.
+/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need. Less
+/// important jobs of its own queue do not have it: what stops for them is there for `job`, too.
 pub(crate) fn promise_all(cell: &Cell, job: &Job, over: &mut Grid) {
     for (other, preemption) in cell.preemptions.iter().filter(|(other, _)| *other != job.id) {
         let Some(other) = cell.jobs.get(other) else { continue };
-        if other.spec.queue == job.spec.queue && other.spec.priority < job.spec.priority {
-            continue;
-        }
-        charge(cell, other, &waiting_request(cell, other), 1, over);
         give_back(cell, preemption, over);
+        let yields = other.spec.queue == job.spec.queue && other.spec.priority < job.spec.priority;
+        if !yields {
+            charge(cell, other, &waiting_request(cell, other), 1, over);
+        }
     }
 }
 

@@ -11,17 +11,20 @@
 //! one that borrows      borrowWithinCohort: of lower priority, and not   InCohortReclaimWhileBorrowing
 //!                       above the threshold
 //! ```
-//! Under fair sharing (`Scheduling`) shares decide about other queues, see `preemption/shares.rs`.
+//! Under fair sharing (`Scheduling`) shares decide about other queues, see `preemption/shares.rs`. Who was stopped in
+//! return for a job that it had stopped yields to it: only by its own quota or within the queue does it stop it again.
 
 mod shares;
 
 use crate::cell::Cell;
+use crate::planted::quota::preemption_policy;
 use crate::rooms::quota_if::QuotaIf;
 use crate::state::jobs::{Job, JobState};
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, waiting_request};
 use crate::state::turns::{Turn, waits_to_start};
 use ohm_model::{FlavorResource, JobId, PreemptionPolicy, PreemptionReason, QueuePreemption, ShareRule};
+use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeSet;
 
 /// How a job comes to be stopped for another one.
@@ -90,7 +93,7 @@ impl<'a> Preemptor<'a> {
         if lacking.is_empty() {
             return None;
         }
-        let policy = cell.quota.at(queue).spec.preemption;
+        let policy = preemption_policy(cell.quota.at(queue).spec.preemption);
         let (path, lender) = path(cell, tree, queue, &asked);
         let is_lent_below_root = lender.is_some_and(|lender| cell.quota.above(lender).is_some());
         let is_nominal = asked.iter().all(|&(column, amount)| amount <= cell.quota.own(queue, column));
@@ -131,7 +134,7 @@ impl<'a> Preemptor<'a> {
             PreemptionPolicy::Never => false,
         };
         let borrowing = self.policy.borrow_within_cohort;
-        let may_borrow = borrowing.lower_priority && other < own;
+        let may_borrow = borrowing.lower_priority && other < own && !self.must_yield(victim);
         let may_borrow = may_borrow && borrowing.max_priority_threshold.is_none_or(|threshold| other <= threshold);
         match (may_reclaim, advantage, may_borrow) {
             (false, ..) => None,
@@ -139,6 +142,12 @@ impl<'a> Preemptor<'a> {
             (true, false, true) => Some(Variant::WhileBorrowing),
             (true, false, false) => Some(Variant::WithoutBorrowing),
         }
+    }
+
+    /// Whether `victim` has taken in return what the job had taken from it: neither a smaller share nor borrowing makes
+    /// the job stop it again.
+    fn must_yield(&self, victim: &Job) -> bool {
+        self.cell.preemptions.has_returned(self.job.id, victim.id) && !bug::is_planted(Bug::TakeTurns)
     }
 
     /// Whether the victim's queue, and each cohort below the one that both jobs are under, uses more than its own of
@@ -203,6 +212,7 @@ impl<'a> Preemptor<'a> {
     pub fn is_needless(&self, tree: &mut QuotaIf<'_>, victims: &[&Job], at: usize, within_own: bool) -> bool {
         tree.put_back(victims[at]);
         let mut needless = self.fits(tree) && (!within_own || self.is_within_own(tree));
+        needless &= !bug::is_planted(Bug::PreemptInVain);
         if needless && self.is_fair() {
             let others: Vec<&Job> = [&victims[..at], &victims[at + 1..]].concat();
             others.iter().for_each(|other| tree.put_back(other));

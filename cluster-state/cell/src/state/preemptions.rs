@@ -21,6 +21,9 @@ pub struct Preemption {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemptions {
     by_job: BTreeMap<JobId, Preemption>,
+    /// By a job that has what others gave back for it, or waits for that: those others, and whether it was in return,
+    /// since it had been stopped for them before.
+    taken_from: BTreeMap<JobId, BTreeMap<JobId, bool>>,
 }
 
 impl Preemptions {
@@ -34,9 +37,55 @@ impl Preemptions {
         self.by_job.iter().map(|(job, preemption)| (*job, preemption))
     }
 
+    /// Whether anybody waits for this job to stop.
+    pub(crate) fn stops(&self, job: JobId) -> bool {
+        self.by_job.values().any(|preemption| preemption.victims.contains(&job))
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.by_job.is_empty()
+    }
+
+    /// Whether `job` was stopped in return for `other`, which it had stopped before, and which has what it got by that.
+    pub(crate) fn has_returned(&self, job: JobId, other: JobId) -> bool {
+        self.taken_from.get(&other).and_then(|from| from.get(&job)).copied().unwrap_or(false)
+    }
+
+    /// Whether nothing is known of who was stopped for whom.
+    pub(crate) fn knows_nobody(&self) -> bool {
+        self.taken_from.is_empty()
+    }
+
+    /// Takes note that `victims` are stopped for `job`: what they had got from others they have no more.
+    pub(crate) fn take_from(&mut self, job: JobId, victims: &BTreeSet<JobId>) {
+        for victim in victims {
+            let former = self.taken_from.remove(victim).unwrap_or_default();
+            let from = self.taken_from.entry(job).or_default();
+            *from.entry(*victim).or_default() |= former.contains_key(&job);
+        }
+    }
+
+    /// What `job` had got from others it has no more.
+    pub(crate) fn forget_taken(&mut self, job: JobId) {
+        self.taken_from.remove(&job);
+    }
+
+    /// The job is another one from now on.
+    pub(crate) fn forget_turns_of(&mut self, job: JobId) {
+        self.taken_from.remove(&job);
+        self.taken_from.values_mut().for_each(|from| _ = from.remove(&job));
+        self.taken_from.retain(|_, from| !from.is_empty());
+    }
+
+    /// Other rules hold from now on.
+    pub(crate) fn forget_turns(&mut self) {
+        self.taken_from.clear();
+    }
+
+    /// Who has something from others, or waits for it.
+    pub(crate) fn takers(&self) -> impl Iterator<Item = JobId> {
+        self.taken_from.keys().copied()
     }
 
     pub(crate) fn put(&mut self, job: JobId, preemption: Preemption) {

@@ -145,6 +145,14 @@ pub enum Bug {
     KeepHeads,
     /// Quota is judged as if no other scheduler had earlier jobs of the queue.
     IgnoreTurns,
+    /// Queues that let their jobs stop some let them stop anybody.
+    PreemptWithoutRight,
+    /// Jobs are stopped for another one that would have its quota without them, too.
+    PreemptInVain,
+    /// What victims give back is left to whoever asks for it first.
+    ForgetPromisedQuota,
+    /// Two jobs of which each would have the smaller share alone stop each other for ever.
+    TakeTurns,
 }
 
 impl Bug {
@@ -152,7 +160,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 67] = [
+    pub const ALL: [Bug; 71] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -220,6 +228,10 @@ impl Bug {
         Bug::TakeHeadRoom,
         Bug::KeepHeads,
         Bug::IgnoreTurns,
+        Bug::PreemptWithoutRight,
+        Bug::PreemptInVain,
+        Bug::ForgetPromisedQuota,
+        Bug::TakeTurns,
     ];
 }
 

@@ -39,6 +39,9 @@ impl Preemptor<'_> {
         if self.lacking.iter().all(|column| tree.beyond_own(self.queue, *column) <= 0) {
             return Some(PreemptionReason::InCohortReclamation);
         }
+        if self.must_yield(victim) {
+            return None;
+        }
         let (own, other) = self.sides(queue)?;
         let (share, before) = (tree.share(own), tree.share(other));
         tree.stop(victim);
