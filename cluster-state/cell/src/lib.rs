@@ -27,7 +27,7 @@ pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
 pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
-pub use rooms::laying::free_quota;
+pub use rooms::laying::{drop_preemption, free_quota, lay_preemption};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::quota_if::{QuotaIf, borrowing_of, preemptions};

@@ -6,7 +6,7 @@
 use crate::explain::Obstacle;
 use crate::victims::search;
 use crate::view::View;
-use ohm_cell::{Cell, Job, Preemptor, QuotaIf, QuotaLeft, flavors_by_group, no_offer};
+use ohm_cell::{Cell, Job, Preemptor, QuotaIf, QuotaLeft, WhatIf, flavors_by_group, no_offer};
 use ohm_model::{
     FlavorChoice, FlavorFungibility, FlavorPreference, FlavorResource, GroupIndex, QueuePreemption, QueueSpec, ShapeId,
     WhenCan,
@@ -130,7 +130,7 @@ pub fn choices(view: &View<'_>, job: &Job, whole: bool) -> Vec<Choice> {
     let Some(queue) = view.cell().quota().get(&job.spec.queue).map(|queue| &queue.spec) else { return Vec::new() };
     let all = |at: usize| job.spec.groups[at].count;
     let least = |at: usize| job.groups[at].needed(&job.spec.groups[at]);
-    let mut search = Search { cell: view.cell(), queue, left: &left, job, used: BTreeMap::new() };
+    let mut search = Search { what: view.what(), cell: view.cell(), queue, left: &left, job, used: BTreeMap::new() };
     let mut found = search.choices(&all);
     if whole || (0..job.groups.len()).all(|at| all(at) == least(at)) {
         return found;
@@ -149,6 +149,7 @@ pub fn choices(view: &View<'_>, job: &Job, whole: bool) -> Vec<Choice> {
 }
 
 struct Search<'a> {
+    what: WhatIf<'a>,
     cell: &'a Cell,
     queue: &'a QueueSpec,
     left: &'a QuotaLeft<'a>,
@@ -284,7 +285,7 @@ impl Search<'_> {
     /// How it would serve once others were stopped for this column alone: the search for all of them together may find
     /// more to stop, or nobody.
     fn mode_by_preemption(&self, column: FlavorResource, amount: i64) -> Mode {
-        let mut tree = QuotaIf::promised(self.cell, self.job);
+        let mut tree = QuotaIf::promised_over(self.what, self.job);
         let asked = vec![(column, amount)];
         let Some(preemptor) = Preemptor::asking(self.cell, self.job, &tree, asked).filter(Preemptor::may_stop_any)
         else {
@@ -293,7 +294,7 @@ impl Search<'_> {
         // Where nobody may be stopped, nobody is sought.
         let victims = match self.queue.preemption == QueuePreemption::default() {
             true => Vec::new(),
-            false => search(self.cell, &preemptor, &mut tree),
+            false => search(self.what, &preemptor, &mut tree),
         };
         let jobs: Vec<&Job> = victims.iter().filter_map(|victim| Some(&**self.cell.jobs().get(victim.job)?)).collect();
         jobs.iter().for_each(|job| tree.stop(job));

@@ -2,7 +2,7 @@
 //! before the verdicts arrive don't collide with each other.
 
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Job, Overlay};
+use ohm_cell::{Cell, Job, Overlay, drop_preemption, lay_preemption};
 use ohm_model::{FlavorResource, JobId, NodeId, SessionId, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct Holds {
 /// What one transaction holds: everything needed to give it back, whatever has become of its jobs meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
+    /// Others are told to stop for this one.
+    preemptor: Option<JobId>,
     rooms: ohm_cell::Taken,
     quota: Vec<(Arc<str>, FlavorResource, i64)>,
 }
@@ -77,12 +79,20 @@ impl Holds {
                 self.charge(job, &shape.charges, room.count, &mut quota);
             }
         }
-        Taken { rooms: self.over.keep(cell, from), quota }
+        let told = || transaction.preempt.iter().map(|victim| victim.job).collect();
+        let preemptor = transaction.jobs.first().filter(|_| !transaction.preempt.is_empty()).map(|guard| guard.job);
+        if let Some(job) = preemptor {
+            lay_preemption(&mut self.over, job, told());
+        }
+        Taken { preemptor, rooms: self.over.keep(cell, from), quota }
     }
 
     /// Gives back what a transaction held.
     pub fn give_back(&mut self, taken: &Taken) {
         self.over.give_back(&taken.rooms);
+        if let Some(job) = taken.preemptor {
+            drop_preemption(&mut self.over, job);
+        }
         for (queue, column, amount) in &taken.quota {
             let Some(sums) = self.quota.get_mut(queue) else { continue };
             if let Some(sum) = sums.get_mut(column) {

@@ -74,9 +74,7 @@ impl<P: Planner> SchedulerCore<P> {
                 plan.decisions = waiting.decisions;
             }
         }
-        for batch in self.settle(now_ms, work, plan) {
-            self.launch(now_ms, batch, out);
-        }
+        self.settle(now_ms, work, plan, out);
     }
 
     fn plan_places(&mut self, now_ms: u64, work: &Work, out: &mut Vec<SchedulerEffect>) {
@@ -85,10 +83,7 @@ impl<P: Planner> SchedulerCore<P> {
         let plan = self.planner.plan(&mut board, work, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += plan.examined;
-        let batches = self.settle(now_ms, work, plan);
-        for batch in batches {
-            self.launch(now_ms, batch, out);
-        }
+        self.settle(now_ms, work, plan, out);
     }
 
     /// A lease may have run out on the own clock since the last step: then nothing may be planned for its shard, and
@@ -164,10 +159,10 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// Sorts the decisions of one pass: plans into batches, unplaced jobs to where they wait, the rest back.
-    fn settle(&mut self, now_ms: u64, work: &Work, plan: Plan) -> Vec<Batch> {
+    /// Sorts the decisions of one pass: plans are sent, unplaced jobs go to where they wait, the rest back.
+    fn settle(&mut self, now_ms: u64, work: &Work, plan: Plan, out: &mut Vec<SchedulerEffect>) {
         let mut open: BTreeSet<JobId> = work.jobs.iter().map(|item| item.job).collect();
-        let mut batches = Vec::new();
+        let (mut batches, mut unplaced) = (Vec::new(), Vec::new());
         for decision in plan.decisions {
             let job = decision.job();
             if !open.remove(&job) {
@@ -179,17 +174,7 @@ impl<P: Planner> SchedulerCore<P> {
                     self.bind_repair(&mut planned);
                     self.board(now_ms, *planned, &mut batches);
                 }
-                Decision::Unplaced(explanation) => {
-                    let given_up = self.give_up(job, &explanation);
-                    self.counters.given_up += u64::from(given_up.is_some());
-                    let claim = given_up.or_else(|| claim_for(self.follower.cell(), job, &explanation));
-                    let item = || work.jobs.iter().find(|item| item.job == job).copied();
-                    let claim = claim.or_else(|| preempt(self, item()?, &explanation));
-                    match claim.or_else(|| claim_head(self, item()?, &explanation)) {
-                        Some(planned) => self.board(now_ms, planned, &mut batches),
-                        None => self.park(now_ms, job, *explanation),
-                    }
-                }
+                Decision::Unplaced(explanation) => unplaced.push((job, explanation)),
                 Decision::Nothing(job) => self.backlog.remove(job),
             }
         }
@@ -198,7 +183,11 @@ impl<P: Planner> SchedulerCore<P> {
             self.park_void(now_ms, first);
         }
         open.into_iter().for_each(|job| self.backlog.give_back(job));
-        batches
+        batches.into_iter().for_each(|batch| self.launch(now_ms, batch, out));
+        for (job, explanation) in unplaced {
+            let item = work.jobs.iter().find(|item| item.job == job).copied();
+            seek_otherwise(self, now_ms, (job, item, explanation), out);
+        }
     }
 
     /// Puts a plan into a batch.
@@ -292,4 +281,29 @@ fn take_jobs<P: Planner>(core: &mut SchedulerCore<P>) -> Vec<JobId> {
     let backlog = &mut core.backlog;
     let jobs = std::iter::from_fn(|| backlog.take(&mut steps, &mut turns));
     jobs.take(core.config.jobs_per_pass).collect()
+}
+
+/// Gives up a job that finds no place, claims room for it, stops others for it, or lets it wait. What was planned before,
+/// also in the same pass, is under way by then.
+fn seek_otherwise<P: Planner>(
+    core: &mut SchedulerCore<P>,
+    now_ms: u64,
+    (job, item, why): (JobId, Option<WorkItem>, Box<Explanation>),
+    out: &mut Vec<SchedulerEffect>,
+) {
+    if !core.has_room() {
+        return core.backlog.give_back(job);
+    }
+    let given_up = core.give_up(job, &why);
+    core.counters.given_up += u64::from(given_up.is_some());
+    let claim = given_up.or_else(|| claim_for(core.follower.cell(), job, &why));
+    let claim = claim.or_else(|| preempt(core, item?, &why));
+    match claim.or_else(|| claim_head(core, item?, &why)) {
+        Some(planned) => {
+            let mut batches = Vec::new();
+            core.board(now_ms, planned, &mut batches);
+            batches.into_iter().for_each(|batch| core.launch(now_ms, batch, out));
+        }
+        None => core.park(now_ms, job, *why),
+    }
 }

@@ -54,7 +54,7 @@ pub(crate) fn preempt_to_reserve(
     if !matches!(why.obstacle, Obstacle::Quota { .. }) || !may_preempt(view.cell(), job.id) {
         return None;
     }
-    let victims = victims(view.cell(), job);
+    let victims = victims(view.what(), job);
     let planned = PlannedJob::placing(view.guard(job), Grain::AllOrNothing, Vec::new());
     let rest = Some(Box::new(why.clone()));
     (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, rest, ..planned })
@@ -81,7 +81,7 @@ pub fn plan_preemption<P: Planner>(
     let Some(job) = cell.jobs().get(item.job).map(AsRef::as_ref).filter(waits) else { return Preempting::default() };
     for flavors in ways(board, job) {
         let chosen = job.with_flavors(&flavors);
-        let victims = victims(cell, chosen.as_ref().unwrap_or(job));
+        let victims = victims(board.view().what(), chosen.as_ref().unwrap_or(job));
         if victims.is_empty() {
             continue;
         }

@@ -5,20 +5,20 @@ mod classical;
 mod fair;
 mod order;
 
-use ohm_cell::{Cell, Job, Preemptor, QuotaIf};
+use ohm_cell::{Job, Preemptor, QuotaIf, WhatIf};
 use ohm_model::Victim;
 
 /// The jobs to stop so that the quota has what `job` needs, with the flavors that it has, in the order in which each
 /// may be; none where nobody may be stopped, or all of them would not be enough, or nothing is lacking.
-pub fn victims(cell: &Cell, job: &Job) -> Vec<Victim> {
-    let mut tree = QuotaIf::promised(cell, job);
-    Preemptor::of(cell, job, &tree).map(|preemptor| search(cell, &preemptor, &mut tree)).unwrap_or_default()
+pub fn victims(what: WhatIf<'_>, job: &Job) -> Vec<Victim> {
+    let mut tree = QuotaIf::promised_over(what, job);
+    Preemptor::of(what.cell, job, &tree).map(|preemptor| search(what, &preemptor, &mut tree)).unwrap_or_default()
 }
 
 /// The jobs that one may stop and needs to. The tree is as before afterwards.
-pub(crate) fn search<'a>(cell: &'a Cell, preemptor: &Preemptor<'a>, tree: &mut QuotaIf<'a>) -> Vec<Victim> {
+pub(crate) fn search<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'a>, tree: &mut QuotaIf<'a>) -> Vec<Victim> {
     match preemptor.is_fair() {
-        true => fair::search(cell, preemptor, tree),
-        false => classical::search(cell, preemptor, tree),
+        true => fair::search(what, preemptor, tree),
+        false => classical::search(what, preemptor, tree),
     }
 }

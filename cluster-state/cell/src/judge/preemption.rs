@@ -4,7 +4,9 @@
 use super::admission::judge_turn;
 use crate::cell::Cell;
 use crate::policy::preemptions::kept_until_ms;
+use crate::rooms::overlay::Overlay;
 use crate::rooms::quota_if::QuotaIf;
+use crate::rooms::what_if::WhatIf;
 use crate::rules::preemption::{Preemptor, promised_victims};
 use crate::state::admission::Standing;
 use crate::state::jobs::Job;
@@ -32,9 +34,10 @@ pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u
         return Err((0, ConflictReason::NoNeed));
     }
     judge_turn(cell, job, cell.quota.find(&job.spec.queue)).map_err(|reason| (0, reason))?;
+    let as_is = WhatIf { cell, over: &Overlay::default() };
     let mut tree = QuotaIf::promised(cell, job);
     let preemptor = Preemptor::of(cell, job, &tree).ok_or((0, ConflictReason::NoNeed))?;
-    let (taken, mut named, mut stopped) = (promised_victims(cell), BTreeSet::new(), Vec::new());
+    let (taken, mut named, mut stopped) = (promised_victims(as_is), BTreeSet::new(), Vec::new());
     for (row, victim) in (0u32..).zip(victims) {
         let found = cell.jobs.get(victim.job).filter(|_| !taken.contains(&victim.job) && named.insert(victim.job));
         stopped.push(found.ok_or((row, ConflictReason::NoNeed))?.as_ref());

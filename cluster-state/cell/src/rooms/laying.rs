@@ -8,7 +8,7 @@ use crate::state::requests::charged;
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{FlavorResource, GroupIndex, NodeId, Nomination, Placement, RunRef, ShapeId};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, Nomination, Placement, RunRef, ShapeId};
 use ohm_stdx::bug::{self, Bug};
 
 impl<'a> From<&'a Cell> for ShapesAndQuota<'a> {
@@ -126,6 +126,16 @@ impl Overlay {
         free_domains(&mut left);
         left
     }
+}
+
+/// These jobs are told to stop for the quota that `job` lacks, until [`drop_preemption`].
+pub fn lay_preemption(over: &mut Overlay, job: JobId, victims: Vec<JobId>) {
+    over.preempting.push((job, victims));
+}
+
+/// They are not.
+pub fn drop_preemption(over: &mut Overlay, job: JobId) {
+    over.preempting.retain(|(known, _)| *known != job);
 }
 
 /// Gives back what `job` is charged, and no room.

@@ -36,6 +36,8 @@ pub struct Overlay {
     held: BTreeMap<NodeId, Vec<Held>>,
     /// Nodes whose held room, as the cell has it, does not count.
     bared: BTreeSet<NodeId>,
+    /// Who is told to stop for whom besides.
+    pub(crate) preempting: Vec<(JobId, Vec<JobId>)>,
     /// The domain of groups, where it is another one than the cell has.
     domains: BTreeMap<(JobId, u16), Option<u32>>,
     steps: Vec<(GroupIndex, Step)>,
@@ -112,6 +114,7 @@ impl Overlay {
         self.lent.clear();
         self.held.clear();
         self.bared.clear();
+        self.preempting.clear();
         self.domains.clear();
         self.steps.clear();
     }

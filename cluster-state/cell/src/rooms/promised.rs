@@ -20,7 +20,7 @@ pub(super) fn promised_to_others((cell, over): (&Cell, &Grid), job: &Job, queue:
         return Sums::new();
     }
     let mut promised = over.clone();
-    promise_all(cell, job, &mut promised);
+    promise_all(cell, job, |_| false, &mut promised);
     let waiting = cell.preemptions.iter().filter_map(|(waiting, _)| cell.jobs.get(waiting));
     let columns: BTreeSet<FlavorResource> = waiting.flat_map(|job| waiting_request(cell, job).into_keys()).collect();
     let left = |column: FlavorResource, over: &Grid| cell.quota.available_over(queue, column, over);

@@ -10,7 +10,7 @@ use crate::state::preemptions::{Preemption, Preemptions};
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, live_shapes, summed, waiting_request};
 use crate::state::shares::Share;
-use ohm_model::FlavorResource;
+use ohm_model::{FlavorResource, GroupIndex};
 
 /// The quota tree of a cell with differences laid over it.
 #[derive(Clone, Debug)]
@@ -24,11 +24,31 @@ impl<'a> QuotaIf<'a> {
     /// closed jobs still have is free.
     pub fn promised(cell: &'a Cell, job: &Job) -> Self {
         let mut tree = QuotaIf { cell, over: Grid::default() };
-        promise_all(cell, job, &mut tree.over);
+        tree.promise(job, |_| false);
+        tree
+    }
+
+    /// The same with what is laid over the cell.
+    pub fn promised_over(what: WhatIf<'a>, job: &Job) -> Self {
+        let (cell, mut tree) = (what.cell, QuotaIf::over(what));
+        let is_placed = |job: &Job| (0..job.groups.len()).any(|at| what.placed(job.id, GroupIndex(at as u16)) > 0);
+        tree.promise(job, is_placed);
+        for (other, victims) in what.over.preempting.iter().filter(|(other, _)| *other != job.id) {
+            let Some(other) = cell.jobs.get(*other) else { continue };
+            victims.iter().filter_map(|victim| cell.jobs.get(*victim)).for_each(|victim| tree.stop(victim));
+            if !yields(other, job) {
+                charge(cell, other, &waiting_request(cell, other), 1, &mut tree.over);
+            }
+        }
+        tree
+    }
+
+    fn promise(&mut self, job: &Job, is_placed: impl Fn(&Job) -> bool) {
+        let cell = self.cell;
+        promise_all(cell, job, is_placed, &mut self.over);
         let closed = cell.jobs.iter().filter(|job| job.state != JobState::Active && job.live() > 0);
         // What was stopped for others before is given back already.
-        closed.filter(|job| !cell.preemptions.stops(job.id)).for_each(|job| tree.stop(job));
-        tree
+        closed.filter(|job| !cell.preemptions.stops(job.id)).for_each(|job| self.stop(job));
     }
 
     /// As it is with what is laid over the cell.
@@ -88,17 +108,22 @@ impl<'a> QuotaIf<'a> {
     }
 }
 
-/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need. Less
-/// important jobs of its own queue do not have it: what stops for them is there for `job`, too.
-pub(crate) fn promise_all(cell: &Cell, job: &Job, over: &mut Grid) {
+/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need, where
+/// they are not placed already. Less important jobs of its own queue do not have it: what stops for them is there for
+/// `job`, too.
+pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bool, over: &mut Grid) {
     for (other, preemption) in cell.preemptions.iter().filter(|(other, _)| *other != job.id) {
         let Some(other) = cell.jobs.get(other) else { continue };
         give_back(cell, preemption, over);
-        let yields = other.spec.queue == job.spec.queue && other.spec.priority < job.spec.priority;
-        if !yields {
+        if !yields(other, job) && !is_placed(other) {
             charge(cell, other, &waiting_request(cell, other), 1, over);
         }
     }
+}
+
+/// Whether `other` leaves to `job` what others stop for it.
+fn yields(other: &Job, job: &Job) -> bool {
+    other.spec.queue == job.spec.queue && other.spec.priority < job.spec.priority
 }
 
 /// What the victims of a preemption have is free.

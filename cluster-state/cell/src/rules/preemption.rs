@@ -19,6 +19,7 @@ mod shares;
 use crate::cell::Cell;
 use crate::planted::quota::preemption_policy;
 use crate::rooms::quota_if::QuotaIf;
+use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState};
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, waiting_request};
@@ -281,8 +282,9 @@ impl<'a> Preemptor<'a> {
 }
 
 /// The jobs that stop for others already, and that nobody else may count on.
-pub fn promised_victims(cell: &Cell) -> BTreeSet<JobId> {
-    cell.preemptions.iter().flat_map(|(_, preemption)| preemption.victims.iter().copied()).collect()
+pub fn promised_victims(what: WhatIf<'_>) -> BTreeSet<JobId> {
+    let told = what.cell.preemptions.iter().flat_map(|(_, preemption)| preemption.victims.iter().copied());
+    told.chain(what.over.preempting.iter().flat_map(|(_, victims)| victims.iter().copied())).collect()
 }
 
 /// The queue and the cohorts above it, and the first of them that takes what is asked within its own quota.

@@ -6,7 +6,7 @@
 //! in the end decides which candidates count: at most two attempts are made, and the first that succeeds is the answer.
 
 use super::order::{open_jobs, order};
-use ohm_cell::{Cell, Job, Preemptor, QuotaIf, Variant};
+use ohm_cell::{Job, Preemptor, QuotaIf, Variant, WhatIf};
 use ohm_model::Victim;
 use ohm_stdx::bug::{self, Bug};
 
@@ -17,8 +17,8 @@ struct Candidate<'a> {
 }
 
 /// The jobs to stop, in the order in which each may be; none where that would not do. The tree is as before afterwards.
-pub(super) fn search(cell: &Cell, preemptor: &Preemptor<'_>, tree: &mut QuotaIf<'_>) -> Vec<Victim> {
-    let candidates = candidates(cell, preemptor, tree);
+pub(super) fn search(what: WhatIf<'_>, preemptor: &Preemptor<'_>, tree: &mut QuotaIf<'_>) -> Vec<Victim> {
+    let candidates = candidates(what, preemptor, tree);
     for may_borrow in attempts(preemptor, tree, &candidates) {
         let found = attempt(preemptor, tree, &candidates, *may_borrow);
         if !found.is_empty() {
@@ -29,14 +29,14 @@ pub(super) fn search(cell: &Cell, preemptor: &Preemptor<'_>, tree: &mut QuotaIf<
 }
 
 /// Who may be stopped at all, in the order in which they are tried.
-fn candidates<'a>(cell: &'a Cell, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_>) -> Vec<Candidate<'a>> {
+fn candidates<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_>) -> Vec<Candidate<'a>> {
     let candidate = |job: &'a Job| {
         let variant = preemptor.variant(job)?;
         preemptor.is_open(tree, job, variant).then_some(Candidate { job, variant })
     };
-    let mut candidates: Vec<Candidate<'a>> = open_jobs(cell).filter_map(candidate).collect();
+    let mut candidates: Vec<Candidate<'a>> = open_jobs(what).filter_map(candidate).collect();
     candidates.sort_by_cached_key(|candidate| {
-        let (stops_not, priority, since, name) = order(cell, candidate.job);
+        let (stops_not, priority, since, name) = order(what.cell, candidate.job);
         (stops_not, group_of(candidate.variant), priority, since, name)
     });
     candidates

@@ -9,7 +9,7 @@
 //! would leave another one stopped without a right (two jobs would stop each other for ever).
 
 use super::order::{Order, open_jobs, order};
-use ohm_cell::{Cell, Job, Preemptor, QueueId, QuotaIf, Share};
+use ohm_cell::{Cell, Job, Preemptor, QueueId, QuotaIf, Share, WhatIf};
 use ohm_model::{PreemptionReason, ShareRule, Victim};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,9 +32,10 @@ struct Search<'a, 'p> {
 }
 
 /// The jobs to stop, in the order in which each may be; none where that would not do. The tree is as before afterwards.
-pub(super) fn search<'a>(cell: &'a Cell, preemptor: &Preemptor<'a>, tree: &mut QuotaIf<'a>) -> Vec<Victim> {
+pub(super) fn search<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'a>, tree: &mut QuotaIf<'a>) -> Vec<Victim> {
+    let cell = what.cell;
     preemptor.take(tree);
-    let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs(cell)
+    let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs(what)
         .filter(|job| preemptor.variant(job).is_some())
         .filter_map(|job| Some((cell.quota().find(&job.spec.queue)?, Candidate { job, order: order(cell, job) })))
         .filter(|(queue, _)| preemptor.is_own(*queue) || preemptor.borrows_itself(tree, *queue))

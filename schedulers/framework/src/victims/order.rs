@@ -1,12 +1,12 @@
 //! Who may be stopped at all, and in which order.
 
-use ohm_cell::{Cell, Job, promised_victims};
+use ohm_cell::{Cell, Job, WhatIf, promised_victims};
 use std::cmp::Reverse;
 
 /// The jobs that have quota, and that nobody waits for yet.
-pub(super) fn open_jobs(cell: &Cell) -> impl Iterator<Item = &Job> {
-    let taken = promised_victims(cell);
-    let holding = cell.jobs().iter().map(AsRef::as_ref).filter(|job| job.live() > 0 || !job.reserved.is_empty());
+pub(super) fn open_jobs(what: WhatIf<'_>) -> impl Iterator<Item = &Job> {
+    let taken = promised_victims(what);
+    let holding = what.cell.jobs().iter().map(AsRef::as_ref).filter(|job| job.live() > 0 || !job.reserved.is_empty());
     holding.filter(move |job| !taken.contains(&job.id))
 }
 

@@ -1,7 +1,7 @@
 //! Whom jobs stop that lack quota: rules of Kueue, what Ohm does better, and that the log agrees with every answer.
 
 use super::fresh;
-use ohm_cell::{Job, Overlay, Scratch};
+use ohm_cell::{Cell, Job, Overlay, Scratch, WhatIf, lay_preemption};
 use ohm_framework::preempt::plan_preemption;
 use ohm_framework::victims::victims;
 use ohm_framework::{Board, Decision, PlannedJob};
@@ -46,6 +46,11 @@ fn stand(world: &mut World, jobs: &[(&str, &str, i32, u32)]) {
     }
 }
 
+/// Whom a job stops while nothing is under way.
+fn whom(cell: &Cell, job: &Job) -> Vec<Victim> {
+    victims(WhatIf { cell, over: &Overlay::default() }, job)
+}
+
 /// Whom the job `name` stops, with the rule.
 fn stops(world: &World, name: &str) -> Vec<String> {
     let job = world.cell.jobs().get(world.job(name)).expect("the job");
@@ -53,7 +58,7 @@ fn stops(world: &World, name: &str) -> Vec<String> {
         let job = world.cell.jobs().get(victim.job).expect("the victim");
         format!("{} {}", job.spec.name, victim.reason.name())
     };
-    victims(&world.cell, job).iter().map(named).collect()
+    whom(&world.cell, job).iter().map(named).collect()
 }
 
 fn plan(world: &World, name: &str) -> Option<PlannedJob> {
@@ -177,7 +182,7 @@ fn the_log_agrees_with_every_answer() {
         let (world, waiting) = drawn(seed);
         for name in waiting {
             let job: &Job = world.cell.jobs().get(world.job(&name)).expect("the job");
-            let preempt = victims(&world.cell, job);
+            let preempt = whom(&world.cell, job);
             if preempt.is_empty() {
                 continue;
             }
@@ -194,6 +199,31 @@ fn the_log_agrees_with_every_answer() {
     assert!(found > 200, "only {found} jobs stopped others");
 }
 
+/// What is under way and not judged yet counts: the log takes one after the other.
+#[test]
+fn several_under_way_do_not_collide() {
+    let mut found = 0;
+    for seed in 0..200 {
+        let (mut world, waiting) = drawn(seed);
+        let (mut over, mut sent) = (Overlay::default(), Vec::new());
+        for name in waiting {
+            let job: &Job = world.cell.jobs().get(world.job(&name)).expect("the job");
+            let preempt = victims(WhatIf { cell: &world.cell, over: &over }, job);
+            if !preempt.is_empty() {
+                lay_preemption(&mut over, job.id, preempt.iter().map(|victim| victim.job).collect());
+                sent.push(transaction(&world, job, preempt));
+            }
+        }
+        found += sent.len().saturating_sub(1);
+        for transaction in sent {
+            let verdict = world.apply(Command::Commit(transaction));
+            let accepted = matches!(&verdict, Outcome::Verdict(verdict) if verdict.conflicts.is_empty());
+            assert!(accepted, "seed {seed}: {verdict:?}");
+        }
+    }
+    assert!(found > 50, "only {found} were sent behind others");
+}
+
 /// Every waiting job in turn stops whom it may and is placed. Returns how many were stopped.
 fn one_round(world: &mut World, names: &[String]) -> usize {
     let (mut planner, mut stopped) = (fresh(), 0);
@@ -202,7 +232,7 @@ fn one_round(world: &mut World, names: &[String]) -> usize {
         if job.live() > 0 {
             continue;
         }
-        let preempt = victims(&world.cell, &job);
+        let preempt = whom(&world.cell, &job);
         stopped += preempt.len();
         if !preempt.is_empty() {
             let transaction = transaction(world, &job, preempt);
