@@ -30,7 +30,7 @@ pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::laying::{drop_preemption, free_quota, lay_preemption};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
-pub use rooms::quota_if::{QuotaIf, borrowing_of, preemptions};
+pub use rooms::quota_if::{QuotaIf, borrowing_of, holders, preemptions};
 pub use rooms::room::{Asker, Room, Wish};
 pub use rooms::strict_order::kept_back_by;
 pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};

@@ -283,8 +283,8 @@ fn take_jobs<P: Planner>(core: &mut SchedulerCore<P>) -> Vec<JobId> {
     jobs.take(core.config.jobs_per_pass).collect()
 }
 
-/// Gives up a job that finds no place, claims room for it, stops others for it, or lets it wait. What was planned before,
-/// also in the same pass, is under way by then.
+/// Gives up a job that finds no place, claims room for it, stops others for it, or lets it wait. What was planned
+/// before, also in the same pass, is under way by then.
 fn seek_otherwise<P: Planner>(
     core: &mut SchedulerCore<P>,
     now_ms: u64,

@@ -26,6 +26,7 @@ pub(crate) fn forget_job(tx: &mut Tx<'_>, job: JobId) -> bool {
         return false;
     }
     tx.cell.turns.leave(&found, &tx.cell.shapes);
+    tx.cell.turns.let_go(&found);
     let (name, shapes): (String, Vec<_>) = (
         found.spec.name.clone(),
         found.groups.iter().flat_map(|group| group.offers.iter().chain([&group.shape]).copied()).collect(),

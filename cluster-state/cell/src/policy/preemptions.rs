@@ -26,7 +26,7 @@ use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::preemptions::Preemption;
 use crate::state::timers::Timer;
-use crate::state::turns::waits_to_start;
+use crate::state::turns::{has_quota, waits_to_start};
 use ohm_model::{EventKind, JobId, PreemptionChange, StopCause, Transaction, Victim};
 use std::collections::BTreeSet;
 
@@ -99,10 +99,6 @@ pub(crate) fn settle_preemptions(tx: &mut Tx<'_>) {
 /// Whether the job has quota, or others stop for it.
 pub(crate) fn has_or_awaits(cell: &Cell, id: JobId) -> bool {
     cell.preemptions.get(id).is_some() || cell.jobs.get(id).is_some_and(|job| has_quota(job))
-}
-
-fn has_quota(job: &Job) -> bool {
-    job.live() > 0 || !job.reserved.is_empty()
 }
 
 /// Whether the job still is the one that others were stopped for.

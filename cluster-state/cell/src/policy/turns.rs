@@ -1,9 +1,11 @@
-//! Who waits to start, brought up to date after every command. See `state/turns.rs` and `rooms/turns.rs`.
+//! Who waits to start and who has quota, brought up to date after every command. See `state/turns.rs` and
+//! `rooms/turns.rs`.
 
 use crate::apply::Tx;
 use crate::apply::steps::offers::{has_other_flavors, offer};
 use crate::rooms::strict_order::is_strict;
-use crate::state::turns::waits_to_start;
+use crate::state::turns::{has_quota, waits_to_start};
+use ohm_model::JobId;
 use std::sync::Arc;
 
 /// Brings the lines up to what has become of the jobs that the command named. What a job was ceded that waits no more
@@ -34,5 +36,16 @@ pub(crate) fn settle_turns(tx: &mut Tx<'_>) {
             }
             _ => {}
         }
+        settle_holder(tx, tx.touched_jobs()[at]);
+    }
+}
+
+/// Whoever has quota stands among those of its queue that have it.
+fn settle_holder(tx: &mut Tx<'_>, id: JobId) {
+    let Some(job) = tx.cell.jobs.get(id) else { return };
+    match has_quota(job) {
+        true if tx.cell.turns.holds(job) => {}
+        true => tx.cell.turns.hold(job),
+        false => tx.cell.turns.let_go(job),
     }
 }

@@ -5,12 +5,13 @@ use crate::rooms::ceded::{Sums, add};
 use crate::rooms::grid::Grid;
 use crate::rooms::what_if::WhatIf;
 use crate::state::flavors::Charges;
-use crate::state::jobs::{Job, JobState};
+use crate::state::jobs::Job;
 use crate::state::preemptions::{Preemption, Preemptions};
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, live_shapes, summed, waiting_request};
 use crate::state::shares::Share;
 use ohm_model::{FlavorResource, GroupIndex};
+use std::sync::Arc;
 
 /// The quota tree of a cell with differences laid over it.
 #[derive(Clone, Debug)]
@@ -46,9 +47,9 @@ impl<'a> QuotaIf<'a> {
     fn promise(&mut self, job: &Job, is_placed: impl Fn(&Job) -> bool) {
         let cell = self.cell;
         promise_all(cell, job, is_placed, &mut self.over);
-        let closed = cell.jobs.iter().filter(|job| job.state != JobState::Active && job.live() > 0);
         // What was stopped for others before is given back already.
-        closed.filter(|job| !cell.preemptions.stops(job.id)).for_each(|job| self.stop(job));
+        let closed = cell.turns.closing().filter(|job| !cell.preemptions.stops(*job));
+        closed.filter_map(|job| cell.jobs.get(job)).for_each(|job| self.stop(job));
     }
 
     /// As it is with what is laid over the cell.
@@ -108,8 +109,9 @@ impl<'a> QuotaIf<'a> {
     }
 }
 
-/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need, where
-/// they are not placed already. Less important jobs of its own queue do not have it: what stops for them is there for
+/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need,
+/// where they are not placed already. Less important jobs of its own queue do not have it: what stops for them is there
+/// for
 /// `job`, too.
 pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bool, over: &mut Grid) {
     for (other, preemption) in cell.preemptions.iter().filter(|(other, _)| *other != job.id) {
@@ -164,6 +166,11 @@ pub fn borrowing_of(cell: &Cell, job: &Job) -> Option<u32> {
     let charged = charged(cell, job);
     let limited = charged.keys().filter(|column| cell.quota.available_over(queue, **column, &over).is_some());
     Some(limited.map(|column| cell.quota.borrowing_level(queue, *column, 0, &over)).max().unwrap_or(0))
+}
+
+/// The jobs that have quota of `queue`.
+pub fn holders<'a>(cell: &'a Cell, queue: &'a str) -> impl Iterator<Item = &'a Arc<Job>> {
+    cell.turns.holders(queue).filter_map(|job| cell.jobs.get(job))
 }
 
 /// The preemptions for quota that are under way in a cell.

@@ -228,6 +228,16 @@ impl<'a> Preemptor<'a> {
         variant == Variant::InQueue || self.borrows(tree, victim)
     }
 
+    /// Whether any job of `queue` may be stopped for the job, as far as the rules of queues go: it is its own, or uses
+    /// more than its own of something that the job lacks, under the same root.
+    pub fn may_stop_in(&self, tree: &QuotaIf<'_>, queue: QueueId) -> bool {
+        if queue == self.queue {
+            return self.policy.within_cluster_queue != PreemptionPolicy::Never;
+        }
+        let may_reclaim = self.policy.reclaim_within_cohort != PreemptionPolicy::Never;
+        may_reclaim && self.borrows_itself(tree, queue) && self.meets(queue).is_some()
+    }
+
     /// Whether shares decide about jobs of other queues.
     pub fn is_fair(&self) -> bool {
         self.share_rules.is_some()

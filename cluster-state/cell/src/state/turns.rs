@@ -1,7 +1,10 @@
 //! The order in which the jobs of a queue start: by priority, then by age. One queue is planned by several schedulers
 //! at once, each of which orders its own jobs; this is the order across them, by which the log judges quota.
 //!
-//! Invariant, swept: a job is in the line of its queue while it waits to start, see [`waits_to_start`], and only then.
+//! Beside those who wait stand those who have quota of the queue, so that whoever looks for victims finds them.
+//!
+//! Invariants, swept: a job is in the line of its queue while it waits to start, see [`waits_to_start`], and only then;
+//! it is among those who have quota while it has any, see [`has_quota`].
 
 use crate::state::job_store::Jobs;
 use crate::state::jobs::{Job, JobState};
@@ -32,7 +35,12 @@ pub(crate) fn waits_to_start(job: &Job) -> bool {
     waits && job.reserved.is_empty() && job.admission.round.is_none() && job.live() == 0 && job.pending() > 0
 }
 
-/// The jobs of one queue that wait to start.
+/// Whether `job` has quota of a queue: something of it stands or is reserved.
+pub(crate) fn has_quota(job: &Job) -> bool {
+    !job.spec.queue.is_empty() && (job.live() > 0 || !job.reserved.is_empty())
+}
+
+/// The jobs of one queue that wait to start, and those that have its quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Line {
     turns: BTreeSet<Turn>,
@@ -40,6 +48,8 @@ struct Line {
     shards: BTreeMap<Shard, u32>,
     /// What they may ask for together, spares with them, by flavor and resource; never rounded.
     asked: Vec<(FlavorResource, i128)>,
+    /// The jobs that have quota.
+    holders: BTreeSet<JobId>,
 }
 
 impl Line {
@@ -73,14 +83,23 @@ fn add(sums: &mut Vec<(FlavorResource, i128)>, column: FlavorResource, amount: i
 /// The jobs that wait to start, by queue and in order. Derived from the jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
-    lines: Arc<BTreeMap<String, Arc<Line>>>,
+    lines: Lines,
+    /// Closed jobs of which something stands still.
+    closing: BTreeSet<JobId>,
 }
 
 impl Turns {
     /// What the jobs say.
     pub(crate) fn of(jobs: &Jobs, shapes: &Shapes) -> Self {
         let mut turns = Turns::default();
-        jobs.iter().filter(|job| waits_to_start(job)).for_each(|job| turns.join(job, shapes));
+        for job in jobs.iter() {
+            if waits_to_start(job) {
+                turns.join(job, shapes);
+            }
+            if has_quota(job) {
+                turns.hold(job);
+            }
+        }
         turns
     }
 
@@ -91,7 +110,17 @@ impl Turns {
 
     /// The queues of which jobs wait.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &str> {
-        self.lines.keys().map(String::as_str)
+        self.lines.iter().filter(|(_, line)| !line.turns.is_empty()).map(|(queue, _)| queue.as_str())
+    }
+
+    /// The jobs that have quota of `queue`.
+    pub(crate) fn holders(&self, queue: &str) -> impl Iterator<Item = JobId> + '_ {
+        self.lines.get(queue).into_iter().flat_map(|line| line.holders.iter().copied())
+    }
+
+    /// Closed jobs that have quota.
+    pub(crate) fn closing(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.closing.iter().copied()
     }
 
     /// The shards whose jobs wait in `queue`.
@@ -117,18 +146,37 @@ impl Turns {
         self.lines.get(&job.spec.queue).is_some_and(|line| line.turns.contains(&Turn::of(job)))
     }
 
+    /// Whether the job is among those who have quota of its queue, as it is now.
+    pub(crate) fn holds(&self, job: &Job) -> bool {
+        let is_closing = job.state != JobState::Active;
+        let holder = self.lines.get(&job.spec.queue).is_some_and(|line| line.holders.contains(&job.id));
+        holder && self.closing.contains(&job.id) == is_closing
+    }
+
+    /// The job has quota of the queue that it names.
+    pub(crate) fn hold(&mut self, job: &Job) {
+        line_of(&mut self.lines, &job.spec.queue).holders.insert(job.id);
+        match job.state {
+            JobState::Active => self.closing.remove(&job.id),
+            JobState::Suspended | JobState::Finished(_) => self.closing.insert(job.id),
+        };
+    }
+
+    /// The job has none.
+    pub(crate) fn let_go(&mut self, job: &Job) {
+        self.closing.remove(&job.id);
+        if self.lines.get(&job.spec.queue).is_some_and(|line| line.holders.contains(&job.id)) {
+            line_of(&mut self.lines, &job.spec.queue).holders.remove(&job.id);
+            drop_empty(&mut self.lines, &job.spec.queue);
+        }
+    }
+
     /// The job waits from now on, in the line of the queue that it names.
     pub(crate) fn join(&mut self, job: &Job, shapes: &Shapes) {
-        let lines = Arc::make_mut(&mut self.lines);
-        if !lines.contains_key(&job.spec.queue) {
-            lines.insert(job.spec.queue.clone(), Arc::default());
-        }
-        if let Some(line) = lines.get_mut(&job.spec.queue) {
-            let line = Arc::make_mut(line);
-            line.turns.insert(Turn::of(job));
-            *line.shards.entry(job.shard).or_default() += 1;
-            line.add(job, shapes, 1);
-        }
+        let line = line_of(&mut self.lines, &job.spec.queue);
+        line.turns.insert(Turn::of(job));
+        *line.shards.entry(job.shard).or_default() += 1;
+        line.add(job, shapes, 1);
     }
 
     /// The job waits no more. It is as it was when it joined, as far as its queue, its priority, its shard and what it
@@ -137,9 +185,7 @@ impl Turns {
         if !self.contains(job) {
             return;
         }
-        let lines = Arc::make_mut(&mut self.lines);
-        let Some(line) = lines.get_mut(&job.spec.queue) else { return };
-        let line = Arc::make_mut(line);
+        let line = line_of(&mut self.lines, &job.spec.queue);
         line.turns.remove(&Turn::of(job));
         line.add(job, shapes, -1);
         if let Some(count) = line.shards.get_mut(&job.shard) {
@@ -148,8 +194,22 @@ impl Turns {
                 line.shards.remove(&job.shard);
             }
         }
-        if line.turns.is_empty() {
-            lines.remove(&job.spec.queue);
-        }
+        drop_empty(&mut self.lines, &job.spec.queue);
+    }
+}
+
+type Lines = Arc<BTreeMap<String, Arc<Line>>>;
+
+fn line_of<'a>(lines: &'a mut Lines, queue: &str) -> &'a mut Line {
+    let lines = Arc::make_mut(lines);
+    if !lines.contains_key(queue) {
+        lines.insert(queue.to_string(), Arc::default());
+    }
+    Arc::make_mut(lines.get_mut(queue).expect("the line was made"))
+}
+
+fn drop_empty(lines: &mut Lines, queue: &str) {
+    if lines.get(queue).is_some_and(|line| line.turns.is_empty() && line.holders.is_empty()) {
+        Arc::make_mut(lines).remove(queue);
     }
 }

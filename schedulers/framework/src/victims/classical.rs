@@ -34,7 +34,8 @@ fn candidates<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_
         let variant = preemptor.variant(job)?;
         preemptor.is_open(tree, job, variant).then_some(Candidate { job, variant })
     };
-    let mut candidates: Vec<Candidate<'a>> = open_jobs(what).filter_map(candidate).collect();
+    let mut candidates: Vec<Candidate<'a>> =
+        open_jobs(what, preemptor, tree).into_iter().filter_map(candidate).collect();
     candidates.sort_by_cached_key(|candidate| {
         let (stops_not, priority, since, name) = order(what.cell, candidate.job);
         (stops_not, group_of(candidate.variant), priority, since, name)

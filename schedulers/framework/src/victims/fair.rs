@@ -35,7 +35,8 @@ struct Search<'a, 'p> {
 pub(super) fn search<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'a>, tree: &mut QuotaIf<'a>) -> Vec<Victim> {
     let cell = what.cell;
     preemptor.take(tree);
-    let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs(what)
+    let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs(what, preemptor, tree)
+        .into_iter()
         .filter(|job| preemptor.variant(job).is_some())
         .filter_map(|job| Some((cell.quota().find(&job.spec.queue)?, Candidate { job, order: order(cell, job) })))
         .filter(|(queue, _)| preemptor.is_own(*queue) || preemptor.borrows_itself(tree, *queue))

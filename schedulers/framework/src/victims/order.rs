@@ -1,13 +1,15 @@
 //! Who may be stopped at all, and in which order.
 
-use ohm_cell::{Cell, Job, WhatIf, promised_victims};
+use ohm_cell::{Cell, Job, Preemptor, QuotaIf, WhatIf, holders, promised_victims};
 use std::cmp::Reverse;
 
-/// The jobs that have quota, and that nobody waits for yet.
-pub(super) fn open_jobs(what: WhatIf<'_>) -> impl Iterator<Item = &Job> {
-    let taken = promised_victims(what);
-    let holding = what.cell.jobs().iter().map(AsRef::as_ref).filter(|job| job.live() > 0 || !job.reserved.is_empty());
-    holding.filter(move |job| !taken.contains(&job.id))
+/// The jobs that have quota of a queue in which the preemptor may stop some, and that nobody waits for yet.
+pub(super) fn open_jobs<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_>) -> Vec<&'a Job> {
+    let (cell, taken) = (what.cell, promised_victims(what));
+    let queues = cell.quota().iter().filter(|queue| !queue.spec.is_cohort).map(|queue| queue.spec.name.as_str());
+    let open = queues.filter(|queue| cell.quota().find(queue).is_some_and(|at| preemptor.may_stop_in(tree, at)));
+    let jobs = open.flat_map(|queue| holders(cell, queue).map(AsRef::as_ref));
+    jobs.filter(|job: &&Job| !taken.contains(&job.id)).collect()
 }
 
 /// The order in which those of one group are stopped: who stops already, then the least important, then who has its

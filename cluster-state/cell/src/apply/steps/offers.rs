@@ -56,10 +56,12 @@ pub(crate) fn has_other_flavors(cell: &Cell, job: &Job) -> bool {
     job.groups.iter().any(is_other) && (by_flavor() || job.groups.iter().any(|group| !is_plain(cell, group)))
 }
 
-/// Takes `job` out of the line of its queue while what it asks for changes; it comes back when the command is over.
+/// Takes `job` out of the line of its queue, and from those who have its quota, while what it asks for changes; it
+/// comes back when the command is over.
 pub(crate) fn leave_line(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
     tx.cell.turns.leave(&job, &tx.cell.shapes);
+    tx.cell.turns.let_go(&job);
 }
 
 /// Nothing is offered to the groups of `job` any more.
