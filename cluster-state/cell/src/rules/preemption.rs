@@ -148,7 +148,7 @@ impl<'a> Preemptor<'a> {
     /// Whether `victim` has taken in return what the job had taken from it: neither a smaller share nor borrowing makes
     /// the job stop it again.
     fn must_yield(&self, victim: &Job) -> bool {
-        self.cell.preemptions.has_returned(self.job.id, victim.id) && !bug::is_planted(Bug::TakeTurns)
+        self.cell.preemptions.has_returned(self.job.id, victim.id)
     }
 
     /// Whether the victim's queue, and each cohort below the one that both jobs are under, uses more than its own of

@@ -151,8 +151,6 @@ pub enum Bug {
     PreemptInVain,
     /// What victims give back is left to whoever asks for it first.
     ForgetPromisedQuota,
-    /// Two jobs of which each would have the smaller share alone stop each other for ever.
-    TakeTurns,
 }
 
 impl Bug {
@@ -160,7 +158,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 71] = [
+    pub const ALL: [Bug; 70] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -231,7 +229,6 @@ impl Bug {
         Bug::PreemptWithoutRight,
         Bug::PreemptInVain,
         Bug::ForgetPromisedQuota,
-        Bug::TakeTurns,
     ];
 }
 
