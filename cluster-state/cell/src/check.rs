@@ -13,6 +13,7 @@ mod repairs;
 mod runs;
 mod shapes;
 mod spares;
+mod stops;
 mod sweep;
 
 pub use sweep::Sweep;

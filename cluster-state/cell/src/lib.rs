@@ -32,6 +32,7 @@ pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::quota_if::{QuotaIf, borrowing_of, preemptions};
 pub use rooms::room::{Asker, Room, Wish};
+pub use rooms::stops::{goes_on, stop_policy_of};
 pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};
 pub use rooms::what_if::{QuotaLeft, WhatIf};
 pub use rules::devices::device_room;

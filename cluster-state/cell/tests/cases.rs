@@ -51,6 +51,7 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::FlavorMissing,
         ConflictReason::NoRight,
         ConflictReason::NoNeed,
+        ConflictReason::QueueHeld,
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

@@ -2,7 +2,7 @@
 
 pub use ohm_cell::Miss;
 use ohm_cell::NoOffer;
-use ohm_model::{ConflictReason, FlavorResource, GroupIndex, Index, JobId, ResourceId, Strategy};
+use ohm_model::{ConflictReason, FlavorResource, GroupIndex, Index, JobId, ResourceId, StopPolicy, Strategy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,6 +76,13 @@ pub enum Obstacle {
         available: i64,
         /// What is left besides to jobs of the queue that come before it and are planned by other schedulers.
         ceded: i64,
+    },
+    /// Its queue is held.
+    Held {
+        /// The queue.
+        queue: String,
+        /// Its stop policy.
+        policy: StopPolicy,
     },
     /// Room is nominated; the runs there have been told to stop and have not ended.
     Stopping {

@@ -137,8 +137,7 @@ impl<P: Planner> SchedulerCore<P> {
                     unreserved.push(job);
                     continue;
                 }
-                Some(Pass::Wait(what)) => {
-                    let waits = Obstacle::Waiting { what };
+                Some(Pass::Wait(waits)) => {
                     self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, waits));
                     continue;
                 }

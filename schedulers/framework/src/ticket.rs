@@ -64,6 +64,7 @@ pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
     match &explanation.obstacle {
         Obstacle::Quota { queue, .. } => Blocker::Quota { root: cell.quota().root(queue).into() },
         Obstacle::Waiting { .. }
+        | Obstacle::Held { .. }
         | Obstacle::NoFlavor { .. }
         | Obstacle::Contradiction { .. }
         | Obstacle::TooLarge { .. }

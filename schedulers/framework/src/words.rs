@@ -61,6 +61,9 @@ impl Explanation {
                 text.extend(stopping_text(cell, self.job).map(|stopping| format!(" {stopping}")));
                 text
             }
+            Obstacle::Held { queue, policy } => {
+                format!("Its {}: nothing that waits of it is placed until that is None.", policy.reason(queue))
+            }
             Obstacle::Stopping { runs: 1 } => {
                 "Room is kept for it; 1 run there was told to stop and has not ended yet.".to_string()
             }

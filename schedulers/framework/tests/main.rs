@@ -7,5 +7,6 @@ mod moves;
 mod racing;
 mod repair;
 mod shares;
+mod stops;
 mod words;
 mod world;

@@ -5,6 +5,7 @@ use crate::apply::steps::names::check_names;
 use crate::apply::steps::offers::offer_all;
 use crate::cell::Cell;
 use crate::policy::admission::recheck;
+use crate::policy::stops::stop_jobs;
 use crate::state::flavors::{NO_FLAVOR, QUOTA_COLUMNS_MAX, flavored};
 use crate::state::quota::DEPTH_MAX;
 use crate::state::requests::direct_usage;
@@ -13,6 +14,7 @@ use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
 use ohm_model::{
     Amounts, FlavorQuota, Outcome, PreemptionPolicy, QueuePreemption, QueueSpec, Refusal, ResourceGroup, ResourceQuota,
+    StopPolicy,
 };
 use std::collections::BTreeSet;
 
@@ -25,9 +27,11 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
         tx.quota.columns.intern(flavor, resource);
     }
     let former = tx.quota.get(&spec.name).map(|known| offered_by(&known.spec)).unwrap_or_default();
+    let stopped = tx.quota.get(&spec.name).map_or(StopPolicy::None, |known| known.spec.stop_policy);
     tx.quota.put(spec.clone());
     rebuild(tx);
     recheck(tx, &spec.name);
+    stop_jobs(tx, spec, stopped);
     if former != offered_by(spec) {
         offer_all(tx, |queue| queue == spec.name);
     }
@@ -79,6 +83,9 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         return invalid("spec.admissionChecks", "a cohort has none; name them in its queues".into());
     }
     check_preemption(spec)?;
+    if spec.is_cohort && spec.stop_policy != StopPolicy::None {
+        return invalid("spec.stopPolicy", "a cohort holds no jobs; say it of its queues".into());
+    }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();
         return Err(Refusal::NameTaken { kind: "queue".into(), name: spec.name.clone(), hint });

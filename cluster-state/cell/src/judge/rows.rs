@@ -1,7 +1,7 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
 use super::Judge;
-use super::admission::judge_admitted;
+use super::admission::{judge_admitted, judge_going_on};
 use super::flavors::lacks_flavor;
 use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
@@ -32,12 +32,13 @@ impl<'a> Judge<'a> {
         let near = self.last_queues;
         let admitted = |job: &'a Arc<Job>| {
             let queue = self.cell.quota.find_near(&job.spec.queue, near);
-            judge_admitted(self.cell, job, queue).map(|()| (job, queue))
+            judge_admitted(self.cell, job, queue, self.adopted.is_some()).map(|()| (job, queue))
         };
         let (job, queue) = match self.guarded(guard).and_then(admitted) {
             Ok(found) => found,
             Err(reason) => {
-                let changed = self.cell.jobs.get(guard.job).map_or(self.cell.applied, |job| job.version);
+                let job = self.cell.jobs.get(guard.job).filter(|_| reason != ConflictReason::QueueHeld);
+                let changed = job.map_or(self.cell.applied, |job| job.version);
                 return (first..end).for_each(|row| self.refuse(Row::Place(row as u32), None, reason, changed));
             }
         };
@@ -80,6 +81,7 @@ impl<'a> Judge<'a> {
             ConflictReason::NodeGone
             | ConflictReason::TaskNotPending
             | ConflictReason::QuotaExceeded
+            | ConflictReason::QueueHeld
             | ConflictReason::TopologyBroken => self.cell.applied,
             _ => self.cell.nodes.version(placement.node).changed,
         }
@@ -111,6 +113,9 @@ impl<'a> Judge<'a> {
             return Err(ConflictReason::TaskNotPending);
         }
         tally.next_task = placement.first.0 + placement.count;
+        if self.adopted.is_none() {
+            judge_going_on(self.cell, (job, group), queue, placement)?;
+        }
         let shape_id = self.adopted.and_then(|made| made.get(row)).map_or(group.shape, |(shape, _)| *shape);
         let shape = self.cell.shapes.get(shape_id).ok_or(ConflictReason::Malformed)?;
         if self.adopted.is_none() && lacks_flavor(job, group, shape) {

@@ -191,15 +191,17 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
+    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
         let (preemption, weight_milli) = (self.preemption(), self.parsed("weight-milli", 1000));
+        let stop_policy = self.stop_policy();
         QueueSpec {
             name: self.need("name").to_string(),
             is_cohort,
             preemption,
+            stop_policy,
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),

@@ -241,6 +241,7 @@ fn queue() -> QueueView {
         weighted_share: 1,
         dominant_resource: text(),
         preemption: Some(preemption),
+        stop_policy: text(),
         admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],

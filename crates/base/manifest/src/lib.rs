@@ -82,7 +82,8 @@
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
 //! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
-//! | Cohort | as Queue, with `parent` for `cohort`, without `admissionChecks`, `flavorFungibility` and `preemption` |
+//! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts) or `HoldAndDrain` (what runs stops, too) |
+//! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |

@@ -274,6 +274,8 @@ pub enum ConflictReason {
     /// The job that others are to be stopped for needs nothing of them: its quota is enough, or is not with all of them
     /// stopped, or would be with fewer.
     NoNeed,
+    /// The queue is held: nothing of it starts or grows.
+    QueueHeld,
 }
 
 impl ConflictReason {
@@ -303,6 +305,7 @@ impl ConflictReason {
             ConflictReason::FlavorMissing => "FlavorMissing",
             ConflictReason::NoRight => "NoRight",
             ConflictReason::NoNeed => "NoNeed",
+            ConflictReason::QueueHeld => "QueueHeld",
         }
     }
 }

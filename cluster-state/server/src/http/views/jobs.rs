@@ -2,7 +2,8 @@
 
 use super::words::{amounts, shard, stop_cause};
 use ohm_cell::{
-    Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Task, TaskState, UnhealthyCause, UnhealthyNode,
+    Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Standing, Task, TaskState, UnhealthyCause,
+    UnhealthyNode,
 };
 use ohm_model::{Exit, GroupSpec};
 use ohm_wire::api::{
@@ -20,14 +21,14 @@ pub(crate) struct TaskWindow {
 }
 
 /// One line about `job`.
-pub(crate) fn job_summary(job: &Job) -> JobSummary {
+pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
     job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
     JobSummary {
         name: job.spec.name.clone(),
         class: job.spec.class.name().to_string(),
         state: job.phase().to_string(),
-        reason: job.reason.clone(),
+        reason: reason(cell, job),
         priority: job.spec.priority,
         queue: job.spec.queue.clone(),
         owner: job.owner.to_string(),
@@ -36,6 +37,14 @@ pub(crate) fn job_summary(job: &Job) -> JobSummary {
         started_ms: job.started_ms,
         finished_ms: job.finished_ms,
         tasks,
+    }
+}
+
+/// Why the job is in its state; of one that its queue keeps from starting, that.
+fn reason(cell: &Cell, job: &Job) -> String {
+    match cell.standing(job) {
+        Standing::Held(policy) if job.live() == 0 => policy.reason(&job.spec.queue),
+        _ => job.reason.clone(),
     }
 }
 
@@ -59,7 +68,7 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
     // A document is made of maps, lists, texts and numbers; nothing in it can fail to be JSON.
     let spec = serde_json::to_value(ohm_manifest::document(&job.spec)).unwrap_or(Value::Null);
     JobView {
-        summary: job_summary(job),
+        summary: job_summary(cell, job),
         shard: shard(job.shard),
         repair: repair(job),
         admission: super::admission::admission(cell, job),

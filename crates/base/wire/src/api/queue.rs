@@ -34,6 +34,9 @@ pub struct QueueView {
     /// Whom its jobs may preempt; left out for a cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemption: Option<QueuePreemptionView>,
+    /// Whether its jobs may start: `None`, `Hold` or `HoldAndDrain`; left out for a cohort.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stop_policy: String,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
