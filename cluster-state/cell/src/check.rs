@@ -13,6 +13,7 @@ mod repairs;
 mod runs;
 mod shapes;
 mod spares;
+mod start_deadlines;
 mod stops;
 mod sweep;
 

@@ -26,6 +26,7 @@ pub use judge::scratch::Scratch;
 pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
 pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
+pub use policy::start_deadlines::START_DEADLINE;
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::laying::free_quota;
 pub use rooms::nominations::{Held, Nominations, OpenClaim};

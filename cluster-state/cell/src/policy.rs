@@ -12,6 +12,7 @@ pub(crate) mod preemptions;
 pub(crate) mod repair;
 pub(crate) mod repair_requests;
 pub(crate) mod spares;
+pub(crate) mod start_deadlines;
 pub(crate) mod stops;
 pub(crate) mod survivors;
 pub(crate) mod tolerations;

@@ -52,6 +52,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         submitted_ms: tx.now_ms,
         started_ms: 0,
         finished_ms: 0,
+        waiting_since_ms: 0,
         last_end_ms: 0,
         floor: Incarnation(0),
         grace_ms_max: None,

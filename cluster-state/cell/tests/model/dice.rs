@@ -202,6 +202,7 @@ impl World {
             groups,
             retries: self.dice.below(3) as u32,
             active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
+            pending_timeout_seconds: 0,
             ttl_seconds_after_finished: self.dice.below(20),
             on_disconnect: if self.dice.chance(400) { OnDisconnect::Keep } else { OnDisconnect::Stop },
             reconcile: [Reconcile::Newer, Reconcile::Original, Reconcile::LongestRunning][self.dice.below(3) as usize],

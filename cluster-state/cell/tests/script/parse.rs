@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
         Command::RegisterNode { spec, key, instance, boot, alive }
     }
 
-    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
+    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [start-within=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
     /// [disconnect=keep] [reconcile=newer|original|longest-running] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
@@ -111,6 +111,7 @@ impl<'a> Words<'a> {
             groups: Vec::new(),
             retries: self.parsed("retries", 0),
             active_deadline_seconds: self.parsed("deadline", 0),
+            pending_timeout_seconds: self.parsed("start-within", 0),
             ttl_seconds_after_finished: self.parsed("ttl", 86_400),
             on_disconnect: OnDisconnect::Stop,
             reconcile: Reconcile::Newer,

@@ -128,6 +128,7 @@ fn job() -> JobView<Value> {
             unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
             past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
         },
+        start_deadline_ms: 1,
         admission: admission(),
         version: 1,
         groups: vec![group()],

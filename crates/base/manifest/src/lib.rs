@@ -35,6 +35,7 @@
 //! | `priorityClassName` | name of a PriorityClass, instead of `priority`; it must be in the cell first | none |
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
+//! | `pendingTimeoutSeconds` | the job fails when it has waited this long, with nothing of it standing | no bound |
 //! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long, ten seconds at least | 86400 |
 //! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers; and see below | service `keep`, else
 //! `stop` |

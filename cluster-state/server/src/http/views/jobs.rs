@@ -71,6 +71,7 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
         summary: job_summary(cell, job),
         shard: shard(job.shard),
         repair: repair(job),
+        start_deadline_ms: job.start_deadline_ms().unwrap_or(0),
         admission: super::admission::admission(cell, job),
         version: job.version.0,
         groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),

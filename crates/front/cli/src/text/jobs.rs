@@ -103,6 +103,10 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
     if summary.started_ms > 0 && summary.finished_ms > 0 {
         lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
     }
+    if job.start_deadline_ms > 0 {
+        let left = length(job.start_deadline_ms.saturating_sub(style.now_ms));
+        lines.push(("Deadline", format!("fails in {left} unless it starts (pendingTimeoutSeconds)")));
+    }
     lines.push(("Admission", super::admission::admission_line(&job.admission, style)));
     lines.push(("Repair", repair(&job.repair, style)));
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
