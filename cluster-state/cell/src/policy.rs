@@ -17,3 +17,4 @@ pub(crate) mod stops;
 pub(crate) mod survivors;
 pub(crate) mod tolerations;
 pub(crate) mod turns;
+pub(crate) mod waiting;

@@ -6,6 +6,7 @@ use crate::apply::steps::offers::offer_all;
 use crate::cell::Cell;
 use crate::policy::admission::recheck;
 use crate::policy::stops::stop_jobs;
+use crate::policy::waiting::recount;
 use crate::state::flavors::{NO_FLAVOR, QUOTA_COLUMNS_MAX, flavored};
 use crate::state::quota::DEPTH_MAX;
 use crate::state::requests::direct_usage;
@@ -27,8 +28,12 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
         tx.quota.columns.intern(flavor, resource);
     }
     let former = tx.quota.get(&spec.name).map(|known| offered_by(&known.spec)).unwrap_or_default();
-    let stopped = tx.quota.get(&spec.name).map_or(StopPolicy::None, |known| known.spec.stop_policy);
+    let known = tx.quota.get(&spec.name).map(|known| (known.spec.stop_policy, known.spec.max_waiting_jobs > 0));
+    let (stopped, bounds) = known.unwrap_or_default();
     tx.quota.put(spec.clone());
+    if bounds != (spec.max_waiting_jobs > 0) {
+        recount(tx);
+    }
     rebuild(tx);
     recheck(tx, &spec.name);
     stop_jobs(tx, spec, stopped);
@@ -85,6 +90,9 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     check_preemption(spec)?;
     if spec.is_cohort && spec.stop_policy != StopPolicy::None {
         return invalid("spec.stopPolicy", "a cohort holds no jobs; say it of its queues".into());
+    }
+    if spec.is_cohort && spec.max_waiting_jobs > 0 {
+        return invalid("spec.maxWaitingJobs", "a cohort holds no jobs; say it of its queues".into());
     }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();

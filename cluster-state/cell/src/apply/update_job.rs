@@ -35,6 +35,7 @@ use crate::policy::heads::end_head;
 use crate::policy::moves::settle_rooms;
 use crate::policy::spares::clear_spares;
 use crate::policy::start_deadlines::rearm_start_deadline;
+use crate::policy::waiting::check_crowd;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
 use crate::state::repairs::RepairState;
@@ -76,6 +77,9 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
     refuse_finished(&spec.name, known.state)?;
     check_job(tx, &spec)?;
     check_update(&known, &spec)?;
+    if spec.queue != known.spec.queue {
+        check_crowd(tx, &spec.queue)?;
+    }
     let shapes = new_shapes(tx, &known, &spec)?;
     let fields = changed_fields(&known.spec, &spec);
     tx.tell(EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields });

@@ -192,7 +192,7 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
+    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
@@ -203,6 +203,7 @@ impl<'a> Words<'a> {
             is_cohort,
             preemption,
             stop_policy,
+            max_waiting_jobs: self.parsed("most-waiting", 0),
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),

@@ -72,6 +72,7 @@ impl From<Refusal> for Problem {
             Refusal::WrongState { .. } => Problem::new(StatusCode::CONFLICT, "wrong_state", message, ""),
             Refusal::Invalid { .. } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message, ""),
             Refusal::Changed { .. } => Problem::new(StatusCode::CONFLICT, "changed", message, "try again"),
+            Refusal::QueueFull { .. } => Problem::new(StatusCode::CONFLICT, "queue_full", message, ""),
             Refusal::Version { .. } => {
                 let hint = "upgrade every server and scheduler first";
                 Problem::new(StatusCode::CONFLICT, "version", message, hint)

@@ -243,6 +243,7 @@ fn queue() -> QueueView {
         dominant_resource: text(),
         preemption: Some(preemption),
         stop_policy: text(),
+        max_waiting_jobs: 1,
         admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],

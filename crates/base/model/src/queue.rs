@@ -46,6 +46,8 @@ pub struct QueueSpec {
     pub admission_checks: Vec<String>,
     /// Whether its jobs may start, and go on; of a cohort: always.
     pub stop_policy: StopPolicy,
+    /// How many of its jobs may wait: a job that would be one too many is refused; 0 is no bound.
+    pub max_waiting_jobs: u32,
 }
 
 impl Default for QueueSpec {
@@ -64,6 +66,7 @@ impl Default for QueueSpec {
             weight_milli: 1000,
             admission_checks: Vec::new(),
             stop_policy: StopPolicy::None,
+            max_waiting_jobs: 0,
         }
     }
 }

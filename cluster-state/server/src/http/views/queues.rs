@@ -50,6 +50,7 @@ fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         dominant_resource: share.dominant().map(|name| cell.resources().name(name).to_string()).unwrap_or_default(),
         preemption: (!spec.is_cohort).then(|| preemption(&spec.preemption)),
         stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
+        max_waiting_jobs: spec.max_waiting_jobs,
         admission_checks: spec.admission_checks.clone(),
         resources: short_form.collect(),
         flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),

@@ -14,13 +14,16 @@ use std::collections::btree_map::Entry;
 pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
     let mut queue = QueueSpec { name, ..QueueSpec::default() };
     let Some(spec) = spec else { return Some(queue) };
-    let besides = &["admissionChecks", "flavorFungibility", "preemption", "queueingStrategy", "stopPolicy"];
+    let besides =
+        &["admissionChecks", "flavorFungibility", "preemption", "queueingStrategy", "stopPolicy", "maxWaitingJobs"];
     let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
     queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
     let fungibility = fields.get("flavorFungibility").and_then(|at| flavor_fungibility(cx, at));
     queue.flavor_fungibility = fungibility.unwrap_or_default();
     queue.preemption = fields.get("preemption").and_then(|at| preemption(cx, at)).unwrap_or_default();
     queue.stop_policy = fields.get("stopPolicy").and_then(|at| at.choice(cx, &STOP_POLICIES)).unwrap_or_default();
+    let most = fields.whole(cx, "maxWaitingJobs", 1..=i64::from(u32::MAX));
+    queue.max_waiting_jobs = most.unwrap_or(0);
     only(cx, &fields, "queueingStrategy", "BestEffortFIFO");
     Some(queue)
 }

@@ -42,6 +42,9 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         || spec().field("stopPolicy"),
         || "a cohort holds no jobs; say it of its queues".to_string(),
     );
+    let bounds = queue.is_cohort && queue.max_waiting_jobs > 0;
+    let at = || spec().field("maxWaitingJobs");
+    findings.expect(!bounds, at, || "a cohort holds no jobs; say it of its queues".to_string());
     findings.violations
 }
 

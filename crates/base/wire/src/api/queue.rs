@@ -37,6 +37,9 @@ pub struct QueueView {
     /// Whether its jobs may start: `None`, `Hold` or `HoldAndDrain`; left out for a cohort.
     #[serde(skip_serializing_if = "is_default")]
     pub stop_policy: String,
+    /// How many of its jobs may wait; a submit beyond that is refused. Left out where there is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_waiting_jobs: u32,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
