@@ -66,6 +66,7 @@ pub use state::repairs::{
     OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairRequest, RepairState, Repairs, RequestState,
     UnhealthyCause, UnhealthyNode,
 };
+pub use state::requests::charged;
 pub use state::resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use state::runs::{NO_RUN, Run, Runs};
 pub use state::sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};

@@ -36,6 +36,12 @@ impl World {
         if self.cell.jobs().iter().any(|job| self.cell.runs_to_leave(job).next().is_some()) && self.dice.chance(200) {
             return self.commit();
         }
+        if self.holds_queues
+            && self.dice.chance(120)
+            && let Some(queue) = self.held_queue()
+        {
+            return (PEOPLE, Command::PutQueue(queue));
+        }
         let command = match self.dice.below(104) {
             100..102 => self.cut_off(),
             102..104 if self.cell.kept().is_empty() => Command::Tick,

@@ -34,6 +34,11 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", message, "`ohm nodes` lists them")
     }
 
+    pub(super) fn no_queue(name: &str) -> Self {
+        let message = format!("no queue is called \"{name}\"");
+        Problem::new(StatusCode::NOT_FOUND, "not_found", message, "`ohm queues` lists them")
+    }
+
     pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, "invalid", message, hint)
     }

@@ -128,8 +128,8 @@ pub enum Refusal {
     },
     /// As many jobs of the queue wait as may.
     #[error(
-        "{waiting} jobs wait in queue \"{queue}\", and at most {limit} may (maxWaitingJobs); \
-         submit it again when fewer do, name another queue, or raise the bound"
+        "queue \"{queue}\" is full: waiting jobs {waiting}, at most {limit} (maxWaitingJobs); \
+         submit it again when fewer wait, name another queue, or raise the bound"
     )]
     QueueFull {
         /// The queue.

@@ -5,7 +5,7 @@ use ohm_cell::{
     Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Standing, Task, TaskState, UnhealthyCause,
     UnhealthyNode,
 };
-use ohm_model::{Exit, GroupSpec};
+use ohm_model::{Exit, GroupSpec, StopPolicy};
 use ohm_wire::api::{
     GroupView, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView, UnhealthyNodeView,
 };
@@ -24,13 +24,15 @@ pub(crate) struct TaskWindow {
 pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
     job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
+    let held = held(cell, job);
     JobSummary {
         name: job.spec.name.clone(),
         class: job.spec.class.name().to_string(),
         state: job.phase().to_string(),
-        reason: reason(cell, job),
+        reason: held.map_or_else(|| job.reason.clone(), |policy| policy.reason(&job.spec.queue)),
         priority: job.spec.priority,
         queue: job.spec.queue.clone(),
+        held: held.map(|policy| policy.name().to_string()).unwrap_or_default(),
         owner: job.owner.to_string(),
         labels: job.spec.labels.clone(),
         submitted_ms: job.submitted_ms,
@@ -40,11 +42,11 @@ pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     }
 }
 
-/// Why the job is in its state; of one that its queue keeps from starting, that.
-fn reason(cell: &Cell, job: &Job) -> String {
+/// The stop policy that keeps the job from starting.
+fn held(cell: &Cell, job: &Job) -> Option<StopPolicy> {
     match cell.standing(job) {
-        Standing::Held(policy) if job.live() == 0 => policy.reason(&job.spec.queue),
-        _ => job.reason.clone(),
+        Standing::Held(policy) if job.live() == 0 => Some(policy),
+        _ => None,
     }
 }
 

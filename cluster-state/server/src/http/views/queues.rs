@@ -31,7 +31,8 @@ pub(crate) fn queues(cell: &Cell) -> QueueList {
     QueueList { queues }
 }
 
-fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
+/// A queue or cohort, without the numbers of its jobs.
+pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
     let spec = &node.spec;
     let short_form = spec.nominal.iter().map(|(name, &nominal)| {
         let [borrowing_limit, lending_limit] =

@@ -18,7 +18,7 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
         grid.row([
             job.name.clone(),
             job.class.clone(),
-            job.state.clone(),
+            if job.held.is_empty() { job.state.clone() } else { "held".to_string() },
             tasks(&job.tasks),
             job.priority.to_string(),
             job.queue.clone(),

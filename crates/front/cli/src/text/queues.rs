@@ -52,7 +52,7 @@ fn stops(queue: &QueueView) -> bool {
 
 /// Of each resource the flavor, which is empty for the short form, and its name and amounts; one without any if nothing
 /// is limited.
-fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 5])> {
+pub(super) fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 5])> {
     let of_resource = |(name, resource): (&String, &QueueResourceView)| {
         let amounts = [&resource.used, &resource.nominal, &resource.borrowed, &resource.available];
         let [used, nominal, borrowed, available] = amounts.map(|amount| short(name, amount));
