@@ -51,7 +51,9 @@ use crate::policy::kept::settle_kept;
 use crate::policy::preemptions::settle_preemptions;
 use crate::policy::repair_requests::settle_repair_requests;
 use crate::policy::spares::settle_spares;
+use crate::policy::start_deadlines::settle_start_deadlines;
 use crate::policy::turns::settle_turns;
+use crate::policy::waiting::settle_waiting;
 use crate::rooms::reads::session_name;
 use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
@@ -83,6 +85,8 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_repair_requests(&mut tx);
         settle_idle(&mut tx);
         settle_turns(&mut tx);
+        settle_start_deadlines(&mut tx);
+        settle_waiting(&mut tx);
         tx.applied.outcomes.push(outcome);
         planted.after(cell, applied);
     }

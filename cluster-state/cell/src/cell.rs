@@ -20,6 +20,7 @@ use crate::state::shapes::{Shape, Shapes};
 use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
 use crate::state::turns::Turns;
+use crate::state::waiting::Waiting;
 use ohm_model::{Index, NodeId, ShapeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,6 +70,7 @@ pub struct Cell {
     pub(crate) kept: Kept,
     pub(crate) brought: Brought,
     pub(crate) turns: Turns,
+    pub(crate) waiting: Waiting,
     pub(crate) scratch: Scratch,
 }
 

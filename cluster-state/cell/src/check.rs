@@ -13,6 +13,8 @@ mod repairs;
 mod runs;
 mod shapes;
 mod spares;
+mod start_deadlines;
+mod stops;
 mod sweep;
 
 pub use sweep::Sweep;
@@ -27,6 +29,7 @@ use crate::check::shapes::check_shapes;
 use crate::state::brought::Brought;
 use crate::state::requests::direct_usage;
 use crate::state::turns::Turns;
+use crate::state::waiting::Waiting;
 
 /// Every broken invariant; see [`Cell::invariants`].
 pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
@@ -47,6 +50,9 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     }
     if cell.turns != Turns::of(&cell.jobs, &cell.shapes) {
         broken.push("the lines of jobs that wait to start are not those that the jobs say".into());
+    }
+    if cell.waiting != Waiting::of(&cell.jobs, &cell.quota) {
+        broken.push("the jobs that wait in bounded queues are not those that jobs and queues say".into());
     }
     if !cell.nominations.is_consistent() {
         broken.push("the nodes on which room is kept for jobs are not those that keep it".into());

@@ -19,6 +19,7 @@ pub(crate) mod slices;
 mod spares;
 
 use crate::cell::Cell;
+use crate::judge::admission::judge_not_held;
 use crate::judge::flavors::{Chosen, lacks_flavor};
 use crate::judge::scratch::Scratch;
 use crate::planted;
@@ -149,6 +150,7 @@ impl<'a> Judge<'a> {
         }
         if !transaction.evict.is_empty() {
             let guarded = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
+            let guarded = guarded.filter(|job| judge_not_held(self.cell, job).is_ok());
             let highest = guarded.map(|job| job.spec.priority).max();
             for (row, (run, cause)) in transaction.evict.iter().enumerate() {
                 if let Err(reason) = self.judge_eviction(*run, *cause, highest) {
@@ -282,6 +284,7 @@ impl<'a> Judge<'a> {
 
     fn judge_nomination(&self, nomination: &Nomination) -> Result<(), ConflictReason> {
         let job = self.job_of(nomination.job)?;
+        judge_not_held(self.cell, job)?;
         let group = job.spec.groups.get(usize::from(nomination.group.0)).ok_or(ConflictReason::Malformed)?;
         if nomination.count == 0 || nomination.count > group.count {
             return Err(ConflictReason::Malformed);

@@ -26,12 +26,14 @@ pub use judge::scratch::Scratch;
 pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
 pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
+pub use policy::start_deadlines::START_DEADLINE;
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::laying::{drop_preemption, free_quota, lay_preemption};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::quota_if::{QuotaIf, borrowing_of, holders, preemptions};
 pub use rooms::room::{Asker, Room, Wish};
+pub use rooms::stops::{goes_on, stop_policy_of};
 pub use rooms::strict_order::kept_back_by;
 pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};
 pub use rooms::what_if::{QuotaLeft, WhatIf};
@@ -65,6 +67,7 @@ pub use state::repairs::{
     OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairRequest, RepairState, Repairs, RequestState,
     UnhealthyCause, UnhealthyNode,
 };
+pub use state::requests::charged;
 pub use state::resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use state::runs::{NO_RUN, Run, Runs};
 pub use state::sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};

@@ -11,6 +11,7 @@ mod promised;
 pub(crate) mod quota_if;
 pub(crate) mod reads;
 pub(crate) mod room;
+pub(crate) mod stops;
 pub(crate) mod strict_order;
 pub(crate) mod turns;
 pub(crate) mod what_if;

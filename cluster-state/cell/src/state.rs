@@ -34,3 +34,4 @@ pub(crate) mod timers;
 pub(crate) mod tolerance;
 pub(crate) mod topologies;
 pub(crate) mod turns;
+pub(crate) mod waiting;

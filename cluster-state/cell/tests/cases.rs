@@ -52,6 +52,7 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::NoRight,
         ConflictReason::NoNeed,
         ConflictReason::OutOfTurn,
+        ConflictReason::QueueHeld,
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

@@ -52,6 +52,11 @@ metadata: {name: main}
 spec: {nominalQuota: {cpu: 20}}
 ---
 apiVersion: ohm/v1
+kind: Queue
+metadata: {name: held}
+spec: {stopPolicy: Hold, maxWaitingJobs: 1}
+---
+apiVersion: ohm/v1
 kind: ResourceFlavor
 metadata: {name: any}
 ---
@@ -104,12 +109,29 @@ apiVersion: ohm/v1
 kind: Job
 metadata: {name: packed}
 spec: {queue: flavored, class: dense, count: 2, requests: {cpu: 100m}, command: ["true"], sim: {duration: 1h}}
+---
+apiVersion: ohm/v1
+kind: Job
+metadata: {name: late}
+spec: {queue: held, pendingTimeoutSeconds: 1, requests: {cpu: 1}, command: ["true"]}
+YAML
+cat >"$WORK/drain.yaml" <<'YAML'
+apiVersion: ohm/v1
+kind: Queue
+metadata: {name: main}
+spec: {nominalQuota: {cpu: 20}, stopPolicy: HoldAndDrain}
 YAML
 until_so "$OHM" submit "$WORK/cell.yaml"
 until_so "$OHM" submit "$WORK/jobs.yaml"
 until_so state_is gang running
 until_so state_is array succeeded
 until_so state_is packed running
+until_so state_is late failed
+until_so state_is stays running
+"$OHM" submit "$WORK/drain.yaml"
+until_so state_is stays pending
+"$OHM" submit "$WORK/cell.yaml"
+until_so state_is stays running
 "$OHM" scale stays 3
 "$OHM" suspend gang
 until_so state_is gang suspended

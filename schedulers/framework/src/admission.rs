@@ -39,6 +39,8 @@ pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Optio
     match cell.standing(job) {
         Standing::Checking | Standing::BackOff(_) => None,
         Standing::Free | Standing::Invalid(_) | Standing::Unreserved | Standing::Ready => planner.need(cell, job),
+        // What has to leave its node does; the rest waits, and is told why.
+        Standing::Held(_) => planner.need(cell, job).or((job.pending() > 0).then_some(Need::Start)),
     }
 }
 
@@ -48,6 +50,7 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
     let what = match cell.standing(job) {
         _ if job.state != JobState::Active => return None,
         Standing::Free | Standing::Ready => return out_of_turn(cell, job, |_| false),
+        Standing::Held(policy) => return Some(Obstacle::Held { queue: job.spec.queue.clone(), policy }),
         Standing::Invalid(problem) => format!("its admission: {problem}"),
         Standing::BackOff(due_ms) => {
             let seconds = due_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
@@ -116,6 +119,7 @@ impl<P: Planner> SchedulerCore<P> {
         Some(match self.follower.cell().standing(found) {
             Standing::Unreserved => Pass::Reserve,
             Standing::Invalid(_) => Pass::Wait(admission_obstacle(self.follower.cell(), found)?),
+            Standing::Held(_) if need != Need::Move => Pass::Wait(admission_obstacle(self.follower.cell(), found)?),
             _ => Pass::Place(need),
         })
     }

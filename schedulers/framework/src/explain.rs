@@ -2,7 +2,7 @@
 
 pub use ohm_cell::Miss;
 use ohm_cell::NoOffer;
-use ohm_model::{ConflictReason, FlavorResource, GroupIndex, Index, JobId, ResourceId, Strategy};
+use ohm_model::{ConflictReason, FlavorResource, GroupIndex, Index, JobId, ResourceId, StopPolicy, Strategy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,6 +83,13 @@ pub enum Obstacle {
         queue: String,
         /// Who is first.
         first: JobId,
+    },
+    /// Its queue is held.
+    Held {
+        /// The queue.
+        queue: String,
+        /// Its stop policy.
+        policy: StopPolicy,
     },
     /// Room is nominated; the runs there have been told to stop and have not ended.
     Stopping {

@@ -77,7 +77,7 @@ pub(crate) fn plan_waiting<P: Planner + ?Sized>(
     budget: Budget,
     dice: &mut Prng,
 ) -> Option<(Need, Plan)> {
-    let need = need_of_waiting(board.cell().jobs().get(item.job)?)?;
+    let need = need_of_waiting(board.cell(), board.cell().jobs().get(item.job)?)?;
     let work = Work { jobs: vec![WorkItem { need, ..item }], budget };
     Some((need, planner.plan(board, &work, dice)))
 }

@@ -2,8 +2,8 @@
 
 use crate::plan::Plan;
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Group, Job, JobState};
-use ohm_model::{Class, GroupSpec, JobId, NodeId};
+use ohm_cell::{Cell, Group, Job, JobState, goes_on, stop_policy_of};
+use ohm_model::{Class, GroupIndex, GroupSpec, JobId, NodeId};
 use ohm_stdx::Prng;
 use serde::{Deserialize, Serialize};
 
@@ -64,23 +64,23 @@ pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     let is_broken = |(group, spec): (&Group, &GroupSpec)| {
         group.started && (group.live_within_count() < group.needed(spec) || !group.lost.is_empty())
     };
-    if waiting(job).any(is_broken) {
+    if waiting(cell, job).any(is_broken) {
         return Some(Need::Repair);
     }
     // What else waits may find no place for long: that keeps nobody on a node that has to be left.
     if !job.repairs.unhealthy.is_empty() && !cell.runs_to_move(job).is_empty() {
         return Some(Need::Move);
     }
-    need_of_waiting(job)
+    need_of_waiting(cell, job)
 }
 
 /// What the tasks of an active job that wait to be placed need, or its spares, whatever has to leave its node.
-pub(crate) fn need_of_waiting(job: &Job) -> Option<Need> {
-    if waiting(job).next().is_none() {
-        return job.seeks_spares().then_some(Need::Spare);
+pub(crate) fn need_of_waiting(cell: &Cell, job: &Job) -> Option<Need> {
+    if waiting(cell, job).next().is_none() {
+        return (job.seeks_spares() && stop_policy_of(cell, job).is_none()).then_some(Need::Spare);
     }
-    let lacks = waiting(job).any(|(group, spec)| group.started && (!spec.elastic || !group.lost.is_empty()));
-    let starts = waiting(job).any(|(group, _)| !group.started);
+    let lacks = waiting(cell, job).any(|(group, spec)| group.started && (!spec.elastic || !group.lost.is_empty()));
+    let starts = waiting(cell, job).any(|(group, _)| !group.started);
     Some(match (lacks, starts) {
         (true, _) => Need::Repair,
         (false, true) => Need::Start,
@@ -88,8 +88,10 @@ pub(crate) fn need_of_waiting(job: &Job) -> Option<Need> {
     })
 }
 
-fn waiting(job: &Job) -> impl Iterator<Item = (&Group, &GroupSpec)> {
-    job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty())
+/// The groups of which tasks wait that may be placed.
+fn waiting<'j>(cell: &Cell, job: &'j Job) -> impl Iterator<Item = (&'j Group, &'j GroupSpec)> {
+    let groups = job.groups.iter().zip(&job.spec.groups).enumerate();
+    groups.filter(|(at, _)| goes_on(cell, job, GroupIndex(*at as u16))).map(|(_, group)| group)
 }
 
 /// The jobs to look at in one pass, most urgent first.

@@ -66,6 +66,7 @@ pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
             Blocker::Quota { root: cell.quota().root(queue).into() }
         }
         Obstacle::Waiting { .. }
+        | Obstacle::Held { .. }
         | Obstacle::NoFlavor { .. }
         | Obstacle::Contradiction { .. }
         | Obstacle::TooLarge { .. }

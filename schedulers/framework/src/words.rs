@@ -65,6 +65,9 @@ impl Explanation {
                 let first = cell.jobs().get(*first).map_or("another job", |job| job.spec.name.as_str());
                 format!("It waits its turn: {first} comes first in queue {queue}, which is StrictFIFO.")
             }
+            Obstacle::Held { queue, policy } => {
+                format!("Its {}: nothing that waits of it is placed until that is None.", policy.reason(queue))
+            }
             Obstacle::Stopping { runs: 1 } => {
                 "Room is kept for it; 1 run there was told to stop and has not ended yet.".to_string()
             }

@@ -7,6 +7,7 @@ mod moves;
 mod racing;
 mod repair;
 mod shares;
+mod stops;
 mod strict_order;
 mod words;
 mod world;

@@ -8,7 +8,9 @@ use crate::seating::seat;
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
-use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, QueueingStrategy, Refusal};
+use ohm_model::{
+    Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, QueueingStrategy, Refusal, StopPolicy,
+};
 use std::collections::BTreeMap;
 
 /// The cell as the documents describe it.
@@ -111,9 +113,12 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
         };
         let resource_groups = if open { open_groups(scene, queue) } else { queue.resource_groups.clone() };
         let queueing_strategy = if open { QueueingStrategy::default() } else { queue.queueing_strategy };
-        let (admission_checks, queue) = (Vec::new(), queue.clone());
-        let spec =
-            QueueSpec { nominal, borrowing_limit, resource_groups, admission_checks, queueing_strategy, ..queue };
+        let admission_checks = Vec::new();
+        let stop_policy = if open { StopPolicy::None } else { queue.stop_policy };
+        // A plan is made for all jobs that are asked about.
+        let max_waiting_jobs = 0;
+        let quota = QueueSpec { nominal, borrowing_limit, resource_groups, ..queue.clone() };
+        let spec = QueueSpec { admission_checks, queueing_strategy, stop_policy, max_waiting_jobs, ..quota };
         world.try_apply(Command::PutQueue(spec)).map_err(|refusal| {
             let parent = if queue.is_cohort { "spec.parent" } else { "spec.cohort" };
             let (field, problem) = match refusal {

@@ -5,6 +5,8 @@ use crate::apply::steps::names::check_names;
 use crate::apply::steps::offers::offer_all;
 use crate::cell::Cell;
 use crate::policy::admission::recheck;
+use crate::policy::stops::stop_jobs;
+use crate::policy::waiting::recount;
 use crate::state::flavors::{NO_FLAVOR, QUOTA_COLUMNS_MAX, flavored};
 use crate::state::quota::DEPTH_MAX;
 use crate::state::requests::direct_usage;
@@ -13,7 +15,7 @@ use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
 use ohm_model::{
     Amounts, FlavorQuota, Outcome, PreemptionPolicy, QueuePreemption, QueueSpec, QueueingStrategy, Refusal,
-    ResourceGroup, ResourceQuota,
+    ResourceGroup, ResourceQuota, StopPolicy,
 };
 use std::collections::BTreeSet;
 
@@ -26,9 +28,15 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
         tx.quota.columns.intern(flavor, resource);
     }
     let former = tx.quota.get(&spec.name).map(|known| offered_by(&known.spec)).unwrap_or_default();
+    let known = tx.quota.get(&spec.name).map(|known| (known.spec.stop_policy, known.spec.max_waiting_jobs > 0));
+    let (stopped, bounds) = known.unwrap_or_default();
     tx.quota.put(spec.clone());
+    if bounds != (spec.max_waiting_jobs > 0) {
+        recount(tx);
+    }
     rebuild(tx);
     recheck(tx, &spec.name);
+    stop_jobs(tx, spec, stopped);
     if former != offered_by(spec) {
         offer_all(tx, |queue| queue == spec.name);
     }
@@ -85,6 +93,12 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         return invalid("spec.queueingStrategy", "a cohort holds no jobs; say it of its queues".into());
     }
     check_preemption(spec)?;
+    if spec.is_cohort && spec.stop_policy != StopPolicy::None {
+        return invalid("spec.stopPolicy", "a cohort holds no jobs; say it of its queues".into());
+    }
+    if spec.is_cohort && spec.max_waiting_jobs > 0 {
+        return invalid("spec.maxWaitingJobs", "a cohort holds no jobs; say it of its queues".into());
+    }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();
         return Err(Refusal::NameTaken { kind: "queue".into(), name: spec.name.clone(), hint });

@@ -4,6 +4,7 @@ use crate::apply::Tx;
 use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::names::check_names;
 use crate::apply::steps::offers::{base_shape, offer};
+use crate::policy::waiting::{check_crowd, count};
 use crate::state::jobs::{Group, Job, JobState};
 use ohm_model::{EventKind, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal, Shard};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
     }
     let kind = check_job(tx, &spec)?;
+    check_crowd(tx, &spec.queue)?;
     let spec = Arc::new(spec.into_owned());
     let mut groups = Vec::with_capacity(spec.groups.len());
     for group in &spec.groups {
@@ -52,6 +54,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         submitted_ms: tx.now_ms,
         started_ms: 0,
         finished_ms: 0,
+        waiting_since_ms: 0,
         last_end_ms: 0,
         floor: Incarnation(0),
         grace_ms_max: None,
@@ -64,6 +67,8 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
     let id = tx.jobs.insert(job);
     offer(tx, id);
     tx.touch_job(id);
+    // The next job of the command is judged with this one.
+    count(tx, id);
     tx.tell(EventKind::JobSubmitted { job: id, name: spec.name.clone() });
     Ok(JobOutcome::Accepted(id))
 }

@@ -14,6 +14,7 @@ use crate::policy::moves::end_room;
 use crate::policy::preemptions::end_kept_quota;
 use crate::policy::repair::end_waiting;
 use crate::policy::repair_requests::requests_due;
+use crate::policy::start_deadlines::start_deadline_due;
 use crate::policy::tolerations::end_tolerations;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Finish, JobState, TaskState};
@@ -52,6 +53,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::RepairRequest(job) => requests_due(tx, job),
         Timer::Preemption(job) => end_kept_quota(tx, job),
         Timer::Idle(node) => end_idle(tx, node),
+        Timer::StartDeadline(job) => start_deadline_due(tx, job),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;
             let is_over = |held: &Held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms);

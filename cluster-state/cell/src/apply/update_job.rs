@@ -34,6 +34,8 @@ use crate::policy::claims::clear_claims;
 use crate::policy::heads::end_head;
 use crate::policy::moves::settle_rooms;
 use crate::policy::spares::clear_spares;
+use crate::policy::start_deadlines::rearm_start_deadline;
+use crate::policy::waiting::check_crowd;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
 use crate::state::repairs::RepairState;
@@ -75,6 +77,9 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
     refuse_finished(&spec.name, known.state)?;
     check_job(tx, &spec)?;
     check_update(&known, &spec)?;
+    if spec.queue != known.spec.queue {
+        check_crowd(tx, &spec.queue)?;
+    }
     let shapes = new_shapes(tx, &known, &spec)?;
     let fields = changed_fields(&known.spec, &spec);
     tx.tell(EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields });
@@ -183,6 +188,9 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
     }
     if spec.active_deadline_seconds != known.spec.active_deadline_seconds && known.started_ms > 0 {
         arm_deadline(tx, id);
+    }
+    if spec.pending_timeout_seconds != known.spec.pending_timeout_seconds {
+        rearm_start_deadline(tx, id);
     }
     if spec.repair != known.spec.repair {
         rearm_give_up(tx, known);
@@ -356,6 +364,7 @@ fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
         ("spec.priority", old.priority != new.priority),
         ("spec.retries", old.retries != new.retries),
         ("spec.activeDeadlineSeconds", old.active_deadline_seconds != new.active_deadline_seconds),
+        ("spec.pendingTimeoutSeconds", old.pending_timeout_seconds != new.pending_timeout_seconds),
         ("spec.ttlSecondsAfterFinished", old.ttl_seconds_after_finished != new.ttl_seconds_after_finished),
         ("spec.onDisconnect", old.on_disconnect != new.on_disconnect),
         ("spec.onDisconnect.reconcile", old.reconcile != new.reconcile),

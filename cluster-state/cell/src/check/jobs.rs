@@ -6,6 +6,8 @@ use crate::check::claims::check_claims;
 use crate::check::heads::check_head;
 use crate::check::repairs::check_repair;
 use crate::check::spares::check_spares;
+use crate::check::start_deadlines::check_start_deadline;
+use crate::check::stops::check_stop;
 use crate::state::jobs::{Job, JobState, Task, TaskState, required_level};
 use crate::state::runs::{NO_RUN, Run};
 use std::collections::BTreeSet;
@@ -70,6 +72,8 @@ pub(crate) fn check_job_promises(cell: &Cell, job: &Job, broken: &mut Vec<String
     check_spares(cell, job, broken);
     check_claims(cell, job, broken);
     check_head(cell, job, broken);
+    check_stop(cell, job, broken);
+    check_start_deadline(cell, job, broken);
     let closed = job.state != JobState::Active;
     if !matches!(job.state, JobState::Finished(_)) && cell.profiles.kind(job.spec.class) != Some(job.kind) {
         let (name, class) = (&job.spec.name, job.spec.class);

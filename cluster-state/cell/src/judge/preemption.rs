@@ -3,6 +3,7 @@
 
 use super::admission::judge_turn;
 use crate::cell::Cell;
+use crate::judge::admission::judge_not_held;
 use crate::policy::preemptions::kept_until_ms;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::quota_if::QuotaIf;
@@ -29,6 +30,7 @@ pub(super) fn is_pure(cell: &Cell, transaction: &Transaction) -> bool {
 /// # Errors
 /// The place of the first victim that may not be stopped for it, and why.
 pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u32, ConflictReason)> {
+    judge_not_held(cell, job).map_err(|reason| (0, reason))?;
     let waits_for_quota = matches!(cell.standing(job), Standing::Free | Standing::Unreserved);
     if !waits_for_quota || cell.preemptions.get(job.id).is_some() {
         return Err((0, ConflictReason::NoNeed));

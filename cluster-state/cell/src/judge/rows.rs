@@ -1,7 +1,7 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
 use super::Judge;
-use super::admission::{judge_admitted, judge_turn};
+use super::admission::{judge_admitted, judge_going_on, judge_turn};
 use super::flavors::lacks_flavor;
 use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
@@ -34,13 +34,14 @@ impl<'a> Judge<'a> {
             let queue = self.cell.quota.find_near(&job.spec.queue, near);
             // What comes back runs already.
             let waits = queue.filter(|_| self.adopted.is_none());
-            judge_admitted(self.cell, job, queue)?;
+            judge_admitted(self.cell, job, queue, self.adopted.is_some())?;
             judge_turn(self.cell, job, waits).map(|()| (job, queue))
         };
         let (job, queue) = match self.guarded(guard).and_then(admitted) {
             Ok(found) => found,
             Err(reason) => {
-                let changed = self.cell.jobs.get(guard.job).map_or(self.cell.applied, |job| job.version);
+                let job = self.cell.jobs.get(guard.job).filter(|_| reason != ConflictReason::QueueHeld);
+                let changed = job.map_or(self.cell.applied, |job| job.version);
                 return (first..end).for_each(|row| self.refuse(Row::Place(row as u32), None, reason, changed));
             }
         };
@@ -83,6 +84,7 @@ impl<'a> Judge<'a> {
             ConflictReason::NodeGone
             | ConflictReason::TaskNotPending
             | ConflictReason::QuotaExceeded
+            | ConflictReason::QueueHeld
             | ConflictReason::TopologyBroken => self.cell.applied,
             _ => self.cell.nodes.version(placement.node).changed,
         }
@@ -114,6 +116,9 @@ impl<'a> Judge<'a> {
             return Err(ConflictReason::TaskNotPending);
         }
         tally.next_task = placement.first.0 + placement.count;
+        if self.adopted.is_none() {
+            judge_going_on(self.cell, (job, group), queue, placement)?;
+        }
         let shape_id = self.adopted.and_then(|made| made.get(row)).map_or(group.shape, |(shape, _)| *shape);
         let shape = self.cell.shapes.get(shape_id).ok_or(ConflictReason::Malformed)?;
         if self.adopted.is_none() && lacks_flavor(job, group, shape) {

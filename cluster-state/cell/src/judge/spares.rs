@@ -4,6 +4,7 @@
 use super::Judge;
 use crate::rooms::nominations::Held;
 use crate::rooms::room::{Asker, Room, Wish};
+use crate::rooms::stops::stop_policy_of;
 use crate::state::jobs::Job;
 use ohm_model::{ConflictReason, GroupIndex, JobId, NodeId, Nomination};
 use std::collections::BTreeMap;
@@ -18,6 +19,9 @@ impl Judge<'_> {
         let job = self.job_of(row.job)?;
         let at = usize::from(row.group.0);
         let (Some(group), true) = (job.groups.get(at), row.count > 0) else { return Err(ConflictReason::Malformed) };
+        if stop_policy_of(self.cell, job).is_some() {
+            return Err(ConflictReason::QueueHeld);
+        }
         let starts = self.accepts_of(row.job, row.group);
         if !starts && (!group.started || job.is_down()) {
             return Err(ConflictReason::GangShort);

@@ -106,7 +106,8 @@ pub(crate) fn waits_as_told(job: &Job, preemption: &Preemption) -> bool {
     waits_to_start(job) && job.version == preemption.version
 }
 
-fn end_preemption(tx: &mut Tx<'_>, id: JobId, reason: &str) {
+/// Nothing is promised to the job any more of what others were stopped for.
+pub(crate) fn end_preemption(tx: &mut Tx<'_>, id: JobId, reason: &str) {
     tx.preemptions.remove(id);
     let Some(job) = tx.jobs.get(id) else { return };
     let queue = job.spec.queue.clone();

@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
+use crate::rooms::stops::held_back;
 use crate::rooms::what_if::WhatIf;
 use crate::state::admission::Standing;
 use crate::state::flavors::Charges;
@@ -62,6 +63,14 @@ pub(crate) fn may_reserve(cell: &Cell, job: &Job) -> bool {
 
 /// As [`Cell::standing`], where the queue of the job has been looked up.
 pub(crate) fn standing_in(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Standing {
+    match held_back(cell, job, queue) {
+        Some(policy) => Standing::Held(policy),
+        None => admission_in(cell, job, queue),
+    }
+}
+
+/// The same, whatever the stop policy of the queue.
+pub(crate) fn admission_in(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Standing {
     if let Some(round) = &job.admission.round {
         return if round.is_ready() { Standing::Ready } else { Standing::Checking };
     }

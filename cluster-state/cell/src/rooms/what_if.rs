@@ -5,6 +5,7 @@ use crate::planted::quota::show_left;
 use crate::rooms::ceded::Ceded;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
+use crate::rooms::stops::{keep_back, stop_policy_of};
 use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
 use crate::state::quota::{AT_ONCE, QueueId};
@@ -48,11 +49,15 @@ impl<'a> WhatIf<'a> {
         self.cell.live_on(job, group, node).saturating_add_signed(self.over.added_on_node(job, group, node))
     }
 
-    /// The tasks of a group that wait to be placed.
+    /// The tasks of a group that wait to be placed, without those that a held queue keeps back.
     pub fn pending(&self, job: &Job, group: GroupIndex) -> RangeSet {
         let Some(found) = job.groups.get(usize::from(group.0)) else { return RangeSet::default() };
         let mut pending = found.pending.clone();
         self.over.placed(job.id, group).iter().for_each(|(first, count, _)| pending.remove(*first, *count));
+        let known = self.cell.jobs.get(job.id).filter(|known| stop_policy_of(self.cell, known).is_some());
+        if let Some(known) = known.filter(|known| known.reserved.is_empty()) {
+            keep_back(known, found, &mut pending);
+        }
         pending
     }
 

@@ -15,7 +15,7 @@
 
 use ohm_model::brought::request_toleration;
 use ohm_model::selector::Labels;
-use ohm_model::{Index, Toleration};
+use ohm_model::{Index, StopPolicy, Toleration};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -110,6 +110,8 @@ pub enum Standing {
     Checking,
     /// Every check is ready: it may be placed, and its quota is not asked again.
     Ready,
+    /// Its queue is held, by this policy: nothing that waits of it is placed or reserved.
+    Held(StopPolicy),
 }
 
 impl Standing {

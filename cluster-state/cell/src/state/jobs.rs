@@ -280,6 +280,8 @@ pub struct Job {
     pub started_ms: u64,
     /// Stamped time of its end; 0 before.
     pub finished_ms: u64,
+    /// Since when it waits under a start deadline, in stamped time; 0 while it does not.
+    pub waiting_since_ms: u64,
     /// When a run of it ended last, but for those that ended by themselves with 0; 0 before.
     pub last_end_ms: u64,
     /// The highest attempt that was made at a task which is gone since an update. Tasks that come later are numbered on
@@ -417,6 +419,13 @@ impl Job {
     pub fn deadline_ms(&self) -> Option<u64> {
         let seconds = self.spec.active_deadline_seconds;
         (seconds > 0).then(|| self.started_ms.saturating_add(seconds.saturating_mul(1000)))
+    }
+
+    /// When it fails unless it starts before, in stamped time; nothing while it does not wait under a start deadline.
+    pub fn start_deadline_ms(&self) -> Option<u64> {
+        let seconds = self.spec.pending_timeout_seconds;
+        let waits = seconds > 0 && self.waiting_since_ms > 0;
+        waits.then(|| self.waiting_since_ms.saturating_add(seconds.saturating_mul(1000)))
     }
 
     /// The groups that share one domain with group `group`, itself among them.

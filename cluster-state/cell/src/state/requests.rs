@@ -68,7 +68,7 @@ pub(crate) fn direct_usage(cell: &Cell) -> BTreeMap<String, Charges> {
 }
 
 /// What `job` holds of its queue: its reservation, or else what its live runs ask for; and its spares.
-pub(crate) fn charged(cell: &Cell, job: &Job) -> Charges {
+pub fn charged(cell: &Cell, job: &Job) -> Charges {
     let mut charged = match (job.reserved.is_empty(), job.live()) {
         (false, _) => job.reserved.clone(),
         (true, 0) => Charges::new(),

@@ -25,6 +25,7 @@ use crate::state::shapes::Shapes;
 use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
+use crate::state::waiting::Waiting;
 use ohm_model::{
     Index, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling, SchedulingProfile, Sequence,
     SessionId,
@@ -267,6 +268,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let jobs = Jobs::from_slab(jobs);
     let shapes = Shapes::from_slab(shapes);
     let (brought, turns) = (Brought::of(&nodes, &jobs), Turns::of(&jobs, &shapes));
+    let waiting = Waiting::of(&jobs, &quota);
     Ok(Cell {
         applied: header.applied,
         now_ms: header.now_ms,
@@ -291,6 +293,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         kept: Kept::from_runs(kept.into_iter()),
         brought,
         turns,
+        waiting,
         ..Cell::default()
     })
 }

@@ -34,4 +34,6 @@ pub(crate) enum Timer {
     Preemption(JobId),
     /// A node that was brought may have been used by nobody for long enough.
     Idle(NodeId),
+    /// A job may have waited for its start for too long.
+    StartDeadline(JobId),
 }

@@ -3,7 +3,7 @@
 use crate::state::{Alarm, Plain, PlainJob, State};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, RetryPolicy, StopCause,
+    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, RetryPolicy, StopCause, StopPolicy,
     TaintEffect, Toleration, TolerationOperator,
 };
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ pub(crate) enum Stand {
     Unreserved,
     Ready,
     Waits,
+    Held(StopPolicy),
 }
 
 /// The wait before the attempt that follows this one.
@@ -78,6 +79,10 @@ impl PlainJob {
 
 impl Plain {
     pub(crate) fn stand(&self, id: JobId) -> Stand {
+        self.held(id).map_or_else(|| self.stand_by_checks(id), Stand::Held)
+    }
+
+    fn stand_by_checks(&self, id: JobId) -> Stand {
         let job = &self.jobs[&id];
         if let Some((_, checks)) = &job.admission.round {
             return if checks.iter().all(|check| check.ready) { Stand::Ready } else { Stand::Waits };
@@ -92,11 +97,19 @@ impl Plain {
     }
 
     pub(crate) fn judge_admitted(&self, id: JobId) -> Result<(), ConflictReason> {
-        let may = matches!(self.stand(id), Stand::Free | Stand::Ready);
-        if may { Ok(()) } else { Err(ConflictReason::NotReserved) }
+        let stand = match self.stand(id) {
+            Stand::Held(StopPolicy::Hold) if self.adopts => self.stand_by_checks(id),
+            stand => stand,
+        };
+        match stand {
+            Stand::Free | Stand::Ready => Ok(()),
+            Stand::Held(_) => Err(ConflictReason::QueueHeld),
+            Stand::Unreserved | Stand::Waits => Err(ConflictReason::NotReserved),
+        }
     }
 
     pub(crate) fn judge_pass_one(&self, id: JobId) -> Result<(), ConflictReason> {
+        self.judge_not_held(id)?;
         let job = &self.jobs[&id];
         let may = job.reserved || matches!(self.stand(id), Stand::Free | Stand::Unreserved);
         if may { Ok(()) } else { Err(ConflictReason::NotReserved) }

@@ -148,10 +148,11 @@ impl Plain {
         }
     }
 
-    /// A node that was taken back is gone once it is lost.
+    /// A node that was taken back is gone once it is lost and nothing may live on there.
     pub(crate) fn remove_released(&mut self, id: NodeId) {
         let gone = |node: &PlainNode| node.release == PlainRelease::Released && node.health == NodeHealth::Lost;
-        if self.nodes.get(&id).is_some_and(gone) {
+        let lives_on = self.kept.iter().any(|kept| kept.run.node == id);
+        if self.nodes.get(&id).is_some_and(gone) && !lives_on {
             self.remove_node(id);
         }
     }

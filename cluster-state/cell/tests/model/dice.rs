@@ -36,6 +36,12 @@ impl World {
         if self.cell.jobs().iter().any(|job| self.cell.runs_to_leave(job).next().is_some()) && self.dice.chance(200) {
             return self.commit();
         }
+        if self.holds_queues
+            && self.dice.chance(120)
+            && let Some(queue) = self.held_queue()
+        {
+            return (PEOPLE, Command::PutQueue(queue));
+        }
         let command = match self.dice.below(104) {
             100..102 => self.cut_off(),
             102..104 if self.cell.kept().is_empty() => Command::Tick,
@@ -202,6 +208,7 @@ impl World {
             groups,
             retries: self.dice.below(3) as u32,
             active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
+            pending_timeout_seconds: 0,
             ttl_seconds_after_finished: self.dice.below(20),
             on_disconnect: if self.dice.chance(400) { OnDisconnect::Keep } else { OnDisconnect::Stop },
             reconcile: [Reconcile::Newer, Reconcile::Original, Reconcile::LongestRunning][self.dice.below(3) as usize],

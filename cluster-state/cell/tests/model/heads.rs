@@ -64,6 +64,7 @@ impl Plain {
         let Some((_, first)) = rooms.first() else { return Ok(()) };
         for (_, room) in rooms {
             self.job_of(transaction, room.job)?;
+            self.judge_not_held(room.job)?;
             let groups = &self.jobs[&room.job].spec.groups;
             let spec = groups.get(usize::from(room.group.0)).ok_or(ConflictReason::Malformed)?;
             if room.count == 0 || room.count > spec.count {

@@ -64,6 +64,7 @@ impl Plain {
                 continue;
             }
             let judged = self.job_of(transaction, nomination.job).and_then(|()| {
+                self.judge_not_held(nomination.job)?;
                 let groups = &self.jobs[&nomination.job].spec.groups;
                 let group = groups.get(usize::from(nomination.group.0)).ok_or(ConflictReason::Malformed)?;
                 let sane = (1..=group.count).contains(&nomination.count);
@@ -137,7 +138,8 @@ impl Plain {
             return if cause != StopCause::RepairFailed || waits { Ok(()) } else { Err(ConflictReason::JobChanged) };
         }
         let outranks = |guard: &JobGuard| {
-            self.guarded(transaction, guard).is_ok() && self.jobs[&guard.job].spec.priority > job.spec.priority
+            let may = self.guarded(transaction, guard).is_ok() && self.held(guard.job).is_none();
+            may && self.jobs[&guard.job].spec.priority > job.spec.priority
         };
         if transaction.jobs.iter().any(outranks) { Ok(()) } else { Err(ConflictReason::Held) }
     }
@@ -214,6 +216,10 @@ impl Plain {
         }
         if !pending(placement.first.0, placement.count) {
             return Err(ConflictReason::TaskNotPending);
+        }
+        let mut tasks = placement.first.0..placement.first.0 + placement.count;
+        if !before.adopts && tasks.any(|task| before.keeps_back(placement.job, (group, task))) {
+            return Err(ConflictReason::QueueHeld);
         }
         let width = usize::from(spec.requests.get(GPU).is_some_and(|amount| *amount > 0));
         if placement.devices.len() != placement.count as usize * width {
@@ -305,6 +311,7 @@ impl Plain {
         let job = self.jobs.get_mut(&id).expect("a job");
         let found = job.tasks.get_mut(&(group, task)).expect("a task");
         (found.phase, found.incarnation, found.attempts) = (Phase::Live, incarnation, incarnation);
+        found.stood = true;
         if domain.is_some() {
             job.domain[usize::from(group)] = domain;
         }

@@ -204,7 +204,14 @@ impl Plain {
             spec,
         };
         for (group, spec) in job.spec.groups.iter().enumerate() {
-            let new = PlainTask { phase: Phase::Pending, incarnation: 0, attempts: 0, failures: 0, refusals: 0 };
+            let new = PlainTask {
+                phase: Phase::Pending,
+                incarnation: 0,
+                attempts: 0,
+                failures: 0,
+                refusals: 0,
+                stood: false,
+            };
             job.tasks.extend((0..spec.count).map(|task| ((group as u16, task), new.clone())));
         }
         self.jobs.insert(id, job);

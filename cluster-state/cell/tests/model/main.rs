@@ -23,6 +23,7 @@ mod repair;
 mod repair_requests;
 mod spares;
 mod state;
+mod stops;
 mod survivors;
 mod taints;
 mod turns;
@@ -46,7 +47,7 @@ fn the_cell_does_what_the_plain_model_does() {
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
     let mut asked_for_repairs = 0;
-    let (mut heads, mut ceded) = (0, 0);
+    let (mut heads, mut ceded, mut stopped) = (0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -66,6 +67,7 @@ fn the_cell_does_what_the_plain_model_does() {
         earmarked += world.plain.earmarked;
         heads += world.plain.heads_made;
         ceded += world.plain.have_ceded;
+        stopped += world.plain.stopped;
         taken_back += world.plain.taken_back;
         asked_for_repairs += world.plain.asked_for_repairs;
     }
@@ -78,10 +80,11 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(claimed * 400 > steps, "only {claimed} repairs claimed room in {steps} steps");
     assert!(heads * 800 > steps, "{heads} jobs became the head of their line in {steps} steps");
     assert!(ceded * 3000 > steps, "{ceded} jobs left quota to others in {steps} steps");
+    assert!(stopped * 8000 > steps, "{stopped} jobs were stopped by their queues in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
     assert!(
-        asked_for_repairs * 3000 > steps,
+        asked_for_repairs * 4000 > steps,
         "repairs asked for nodes only {asked_for_repairs} times in {steps} steps"
     );
     assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");

@@ -221,6 +221,7 @@ impl Plain {
         let job = before.jobs[&id].clone();
         let spec =
             job.spec.groups.get(usize::from(group)).filter(|_| row.count > 0).ok_or(ConflictReason::Malformed)?;
+        before.judge_more_spares(id)?;
         let accepted = |groups: &[u16]| -> Vec<NodeId> {
             let rows = transaction.place.iter().zip(&expected.accepted);
             let own = rows.filter(|(row, accepted)| row.job == id && **accepted > 0 && groups.contains(&row.group.0));

@@ -44,6 +44,8 @@ pub(crate) struct PlainTask {
     pub(crate) attempts: u32,
     pub(crate) failures: u32,
     pub(crate) refusals: u32,
+    /// Whether it was ever placed.
+    pub(crate) stood: bool,
 }
 
 /// What was lost with nodes.
@@ -235,6 +237,8 @@ pub(crate) struct Plain {
     /// How many spares were granted, and how many of them were used.
     pub(crate) spares_held: u64,
     pub(crate) spares_used: u64,
+    /// How many jobs were stopped because their queue was drained.
+    pub(crate) stopped: u64,
     /// How many kept runs have lived on.
     pub(crate) returned: u64,
     pub(crate) queues: BTreeMap<String, QueueSpec>,

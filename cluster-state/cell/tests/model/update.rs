@@ -86,7 +86,14 @@ impl PlainJob {
         };
         let gone = self.tasks.iter().filter(|((group, number), task)| !keeps(*group, *number, task));
         let floor = gone.map(|(_, task)| task.attempts).max().unwrap_or(0).max(self.floor);
-        let new = PlainTask { phase: Phase::Pending, incarnation: floor, attempts: floor, failures: 0, refusals: 0 };
+        let new = PlainTask {
+            phase: Phase::Pending,
+            incarnation: floor,
+            attempts: floor,
+            failures: 0,
+            refusals: 0,
+            stood: false,
+        };
         let mut tasks = BTreeMap::new();
         for (at, wanted) in spec.groups.iter().enumerate() {
             let group = at as u16;

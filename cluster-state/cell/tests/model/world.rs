@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) adds_classes: bool,
     /// Whether people put taints on nodes, and jobs tolerate them for a while.
     pub(crate) adds_taints: bool,
+    /// Whether queues are held and drained.
+    pub(crate) holds_queues: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -97,6 +99,7 @@ impl World {
             dwells: seed % 4 == 3,
             adds_classes: seed % 5 == 1,
             adds_taints: seed % 4 == 2,
+            holds_queues: seed % 6 == 1,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),
@@ -279,8 +282,10 @@ impl World {
     }
 
     fn follow_queue(&mut self, spec: &QueueSpec) -> bool {
+        let former = self.plain.queues.get(&spec.name).map(|queue| queue.stop_policy).unwrap_or_default();
         self.plain.put_queue(spec);
         self.plain.recheck(&spec.name);
+        self.plain.stop_queue(spec, former);
         true
     }
 

@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
         Command::RegisterNode { spec, key, instance, boot, alive }
     }
 
-    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
+    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [start-within=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
     /// [disconnect=keep] [reconcile=newer|original|longest-running] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
@@ -111,6 +111,7 @@ impl<'a> Words<'a> {
             groups: Vec::new(),
             retries: self.parsed("retries", 0),
             active_deadline_seconds: self.parsed("deadline", 0),
+            pending_timeout_seconds: self.parsed("start-within", 0),
             ttl_seconds_after_finished: self.parsed("ttl", 86_400),
             on_disconnect: OnDisconnect::Stop,
             reconcile: Reconcile::Newer,
@@ -191,17 +192,20 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
+    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
         let (preemption, weight_milli) = (self.preemption(), self.parsed("weight-milli", 1000));
         let strategies = [QueueingStrategy::BestEffortFifo, QueueingStrategy::StrictFifo];
+        let stop_policy = self.stop_policy();
         QueueSpec {
             name: self.need("name").to_string(),
             is_cohort,
             queueing_strategy: strategies[usize::from(self.flag("strict"))],
             preemption,
+            stop_policy,
+            max_waiting_jobs: self.parsed("most-waiting", 0),
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),

@@ -2,9 +2,9 @@
 
 use super::Script;
 use super::parse::Words;
-use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES};
+use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES, STOP_POLICIES};
 use ohm_model::resources::display;
-use ohm_model::{BorrowWithinCohort, FairSharing, PreemptionPolicy, QueuePreemption, Scheduling};
+use ohm_model::{BorrowWithinCohort, FairSharing, PreemptionPolicy, QueuePreemption, Scheduling, StopPolicy};
 
 impl Words<'_> {
     /// `[within=POLICY] [reclaim=POLICY] [borrow-up-to=PRIORITY]`
@@ -20,6 +20,11 @@ impl Words<'_> {
                 max_priority_threshold: threshold,
             },
         }
+    }
+
+    /// `[stop=POLICY]`
+    pub(super) fn stop_policy(&mut self) -> StopPolicy {
+        self.option("stop").map_or(StopPolicy::None, |word| of(&STOP_POLICIES, word))
     }
 
     /// `scheduling [RULE…]`: fair sharing by these rules, or none.

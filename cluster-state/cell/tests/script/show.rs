@@ -77,6 +77,10 @@ impl Script {
         match kind {
             EventKind::JobSubmitted { name, .. } => format!("submitted {name}"),
             EventKind::Preemption(preemption) => preemption_text(preemption),
+            EventKind::QueueStop(stop) => {
+                let what = if stop.stopped { "is stopped" } else { "gives its quota back" };
+                format!("{} {what}: {}", stop.name, stop.policy.reason(&stop.queue))
+            }
             EventKind::FlavorsAssigned { name, groups, .. } => format!("{name} has flavors {groups:?}"),
             EventKind::JobUpdated { name, owner, fields, .. } => {
                 format!("{owner} updated {name}: {}", fields.join(", "))

@@ -34,6 +34,11 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", message, "`ohm nodes` lists them")
     }
 
+    pub(super) fn no_queue(name: &str) -> Self {
+        let message = format!("no queue is called \"{name}\"");
+        Problem::new(StatusCode::NOT_FOUND, "not_found", message, "`ohm queues` lists them")
+    }
+
     pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, "invalid", message, hint)
     }
@@ -72,6 +77,7 @@ impl From<Refusal> for Problem {
             Refusal::WrongState { .. } => Problem::new(StatusCode::CONFLICT, "wrong_state", message, ""),
             Refusal::Invalid { .. } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message, ""),
             Refusal::Changed { .. } => Problem::new(StatusCode::CONFLICT, "changed", message, "try again"),
+            Refusal::QueueFull { .. } => Problem::new(StatusCode::CONFLICT, "queue_full", message, ""),
             Refusal::Version { .. } => {
                 let hint = "upgrade every server and scheduler first";
                 Problem::new(StatusCode::CONFLICT, "version", message, hint)

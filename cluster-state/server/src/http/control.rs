@@ -126,7 +126,7 @@ async fn change_job(caller: &Caller, command: Command, name: &str) -> Answer {
     perform(caller, command).await?;
     let cell = caller.shared.cells.now().await?;
     let job = cell.jobs().find(name).ok_or_else(|| Problem::no_job(name))?;
-    Ok(json(cell.applied(), &views::job_summary(job)))
+    Ok(json(cell.applied(), &views::job_summary(&cell, job)))
 }
 
 pub(super) async fn release_node(caller: Caller, Name(name): Name) -> Answer {

@@ -5,7 +5,7 @@ use super::views::{
     causes, head_text, heads_text, held_for_repairs, held_text, job_summary, node_requests, node_requests_text, owed,
     owed_text, replicas,
 };
-use ohm_cell::{Cell, Job, JobState};
+use ohm_cell::{Cell, Job, JobState, stop_policy_of};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
 use ohm_model::Class;
 use ohm_model::resources::display;
@@ -23,7 +23,7 @@ fn ask_planner(cell: &Cell, job: &Job) -> (Answer, Option<u64>) {
 
 /// Why `job` is in the state it is in; of a group that is not placed with the same numbers that `ohm plan` prints.
 pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
-    let summary = job_summary(job);
+    let summary = job_summary(cell, job);
     let name = &summary.name;
     let view = ExplainView {
         job: name.clone(),
@@ -79,7 +79,9 @@ fn spares(cell: &Cell, job: &Job) -> Vec<String> {
     }
     let held: u32 = job.groups.iter().map(|group| group.spares).sum();
     let mut told = vec![format!("{held} of its {wanted} spares are held.")];
-    if job.seeks_spares() {
+    if let Some(policy) = stop_policy_of(cell, job).filter(|_| job.seeks_spares()) {
+        told.push(format!("Its {}: no more are held.", policy.reason(&job.spec.queue)));
+    } else if job.seeks_spares() {
         match ask_planner(cell, job).0 {
             Answer::LacksSpares { why: Some(why), .. } => told.extend(why.to_text(cell).lines().map(String::from)),
             Answer::LacksSpares { missing, why: None } => {
@@ -251,6 +253,7 @@ fn obstacle_code(obstacle: &Obstacle) -> &'static str {
         Obstacle::Turn { .. } => "turn",
         Obstacle::Stopping { .. } => "stopping",
         Obstacle::Waiting { .. } => "waiting",
+        Obstacle::Held { .. } => "held",
         Obstacle::TooLarge { .. } => "tooLarge",
         Obstacle::Conflicts { .. } => "conflicts",
         Obstacle::EmptyPlan => "emptyPlan",

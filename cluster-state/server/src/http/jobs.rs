@@ -76,7 +76,7 @@ fn page_of_jobs(cell: &Cell, query: &ListQuery) -> JobList {
         }
     }
     let next = page.last_key_value().filter(|_| more).map_or_else(String::new, |(name, _)| name.to_string());
-    JobList { jobs: page.into_values().map(|job| views::job_summary(job)).collect(), total, next }
+    JobList { jobs: page.into_values().map(|job| views::job_summary(cell, job)).collect(), total, next }
 }
 
 /// Keeps the first `limit` names; returns whether one was left out.

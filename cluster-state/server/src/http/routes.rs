@@ -1,7 +1,7 @@
 //! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other
 //! has.
 
-use super::{Shared, backup, control, events, jobs, logs, nodes, overview, scale, servers, submit, wait};
+use super::{Shared, backup, control, events, jobs, logs, nodes, overview, queues, scale, servers, submit, wait};
 use axum::routing::{MethodRouter, delete, get, post};
 
 /// One path and the methods it takes.
@@ -172,13 +172,20 @@ const DRAIN: &[Operation] = &[operation(
 const UNDRAIN: &[Operation] =
     &[operation("post", "End the drain of a node: what moves goes on, the rest stays", &[], "NodeSummary")];
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
-const QUEUE: &[Operation] = &[operation(
-    "delete",
-    "Remove a queue or cohort; a queue that a job names is not, of a cohort that is named its name \
-                           stays",
-    &[],
-    "",
-)];
+const QUEUE: &[Operation] = &[
+    operation(
+        "get",
+        "A queue or cohort with what it uses, the first of its jobs that wait and why, and of those that run",
+        &[("limit", "integer", "at most so many jobs that wait, and as many that run; 20 by default, 200 at most")],
+        "QueueDetail",
+    ),
+    operation(
+        "delete",
+        "Remove a queue or cohort; a queue that a job names is not, of a cohort that is named its name stays",
+        &[],
+        "",
+    ),
+];
 const RESOURCE_FLAVORS: &[Operation] =
     &[operation("get", "Resource flavors: the kinds of machines that quota is given for", &[], "ResourceFlavorList")];
 const RESOURCE_FLAVOR: &[Operation] =
@@ -249,7 +256,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/servers/{name}/believe-clock", BELIEVE_CLOCK), post(servers::believe_clock)),
         (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
-        (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
+        (route("/v1/queues/{name}", QUEUE), get(queues::show).merge(delete(control::remove_queue))),
         (route("/v1/resource-flavors", RESOURCE_FLAVORS), get(overview::resource_flavors)),
         (route("/v1/resource-flavors/{name}", RESOURCE_FLAVOR), delete(control::remove_resource_flavor)),
         (route("/v1/scheduling", SCHEDULING), get(overview::scheduling)),

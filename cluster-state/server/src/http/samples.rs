@@ -2,16 +2,16 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    AdmissionView, ApiError, BestDomainView, BorrowWithinCohortView, BroughtView, CheckView, ClockView, CountedView,
-    DocumentVerdict, DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView,
+    ActiveJobView, AdmissionView, ApiError, BestDomainView, BorrowWithinCohortView, BroughtView, CheckView, ClockView,
+    CountedView, DocumentVerdict, DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView,
     FairSharingView, GroupExplainView, GroupView, HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView,
     LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView,
     NodeSummary, NodeTotals, OwedView, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
-    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueFlavorView, QueueList,
-    QueuePreemptionView, QueueResourceView, QueueView, ReasonView, RepairView, ResourceFlavorList, ResourceFlavorView,
-    RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
-    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind,
-    WaitAnswer,
+    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView,
+    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReasonView, RepairView, ResourceFlavorList,
+    ResourceFlavorView, RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView,
+    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
+    UnhealthyNodeView, VerdictKind, WaitAnswer, WaitingJobView,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("ProfileList", value(&ProfileList { profiles: vec![profile()] })),
         ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
+        ("QueueDetail", value(&queue_detail())),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
         ("ResourceFlavorList", value(&ResourceFlavorList { resource_flavors: vec![resource_flavor()] })),
         ("SchedulingView", value(&scheduling())),
@@ -106,6 +107,7 @@ fn job_summary() -> JobSummary {
         reason: text(),
         priority: 1,
         queue: text(),
+        held: text(),
         owner: text(),
         labels: texts(),
         submitted_ms: 1,
@@ -128,6 +130,7 @@ fn job() -> JobView<Value> {
             unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
             past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
         },
+        start_deadline_ms: 1,
         admission: admission(),
         version: 1,
         groups: vec![group()],
@@ -221,6 +224,23 @@ fn node_detail() -> NodeDetail {
     NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1, leaving, held }
 }
 
+fn queue_detail() -> QueueDetail {
+    let (name, class, priority) = (text(), text(), 1);
+    QueueDetail {
+        summary: queue(),
+        queueing_strategy: text(),
+        waiting: vec![WaitingJobView {
+            position: 1,
+            name: text(),
+            class: text(),
+            priority,
+            submitted_ms: 1,
+            reason: text(),
+        }],
+        active: vec![ActiveJobView { name, class, priority, since_ms: 1, live: 1, quota: texts() }],
+    }
+}
+
 fn queue() -> QueueView {
     let resource = || QueueResourceView {
         nominal: text(),
@@ -241,6 +261,8 @@ fn queue() -> QueueView {
         weighted_share: 1,
         dominant_resource: text(),
         preemption: Some(preemption),
+        stop_policy: text(),
+        max_waiting_jobs: 1,
         admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],

@@ -42,5 +42,5 @@ pub(super) async fn scale(Name(name): Name, Params(query): Params<ScaleQuery>, c
     };
     let cell = caller.shared.cells.now().await?;
     let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
-    Ok(json(index, &views::job_summary(job)))
+    Ok(json(index, &views::job_summary(&cell, job)))
 }

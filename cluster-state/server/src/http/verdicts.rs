@@ -91,6 +91,7 @@ impl Ticket {
             Refusal::NotFound { kind, .. } if kind == "queue" => {
                 self.refused("spec.queue", &format!("{refusal}; submit the queue first, or leave the field out"))
             }
+            Refusal::QueueFull { .. } => self.refused("spec.queue", &refusal.to_string()),
             Refusal::NotFound { kind, .. } if kind == "topology" => {
                 self.refused("spec.groups.topology", &format!("{refusal}; submit the topology first"))
             }

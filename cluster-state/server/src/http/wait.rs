@@ -69,7 +69,7 @@ pub(super) async fn wait(State(shared): State<Shared>, Name(name): Name, Params(
         let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
         let reached = query.goal.is_reached(job);
         if reached || Instant::now() >= deadline {
-            return Ok(json(cell.applied(), &WaitAnswer { reached, job: views::job_summary(job) }));
+            return Ok(json(cell.applied(), &WaitAnswer { reached, job: views::job_summary(&cell, job) }));
         }
         let index = cell.applied();
         // While somebody waits, no copy of the cell is kept: it would make writers copy what they touch.

@@ -35,6 +35,7 @@
 //! | `priorityClassName` | name of a PriorityClass, instead of `priority`; it must be in the cell first | none |
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
+//! | `pendingTimeoutSeconds` | the job fails when it has waited this long, with nothing of it standing | no bound |
 //! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long, ten seconds at least | 86400 |
 //! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers; and see below | service `keep`, else
 //! `stop` |
@@ -82,7 +83,9 @@
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
 //! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
-//! | Cohort | as Queue, with `parent` for `cohort`, without `admissionChecks`, `flavorFungibility` and `preemption` |
+//! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts) or `HoldAndDrain` (what runs stops, too) |
+//! | Queue besides | `maxWaitingJobs`: while so many wait, a submit of one more is refused; no bound unless said |
+//! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |

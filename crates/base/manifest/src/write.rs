@@ -53,6 +53,7 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
             priority_class_name: &job.priority_class,
             retries: job.retries,
             active_deadline_seconds: job.active_deadline_seconds,
+            pending_timeout_seconds: job.pending_timeout_seconds,
             ttl_seconds_after_finished: other(job.ttl_seconds_after_finished, TTL_SECONDS_DEFAULT),
             on_disconnect: on_disconnect(job),
             repair: Some(&job.repair).filter(|repair| !is_default(*repair)).map(repair_document),
@@ -237,6 +238,8 @@ struct Spec<'j> {
     retries: u32,
     #[serde(skip_serializing_if = "is_default")]
     active_deadline_seconds: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pending_timeout_seconds: u64,
     #[serde(skip_serializing_if = "is_default")]
     ttl_seconds_after_finished: Option<u64>,
     #[serde(skip_serializing_if = "is_default")]

@@ -13,6 +13,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         include_str!("cases/cell.txt"),
         include_str!("cases/flavors.txt"),
         include_str!("cases/preemption.txt"),
+        include_str!("cases/queues.txt"),
         include_str!("cases/files.txt"),
     ];
     let cases = cases.iter().flat_map(|file| file.split("=== ").skip(1));

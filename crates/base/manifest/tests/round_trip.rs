@@ -180,6 +180,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 groups,
                 retries,
                 active_deadline_seconds: deadline,
+                pending_timeout_seconds: deadline / 2,
                 ttl_seconds_after_finished: ttl,
                 on_disconnect: if keeps { OnDisconnect::Keep } else { OnDisconnect::Stop },
                 reconcile: match (keeps, retries % 3) {

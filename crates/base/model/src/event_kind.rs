@@ -1,6 +1,5 @@
 //! The kinds of events: what happened, for people and for whoever must react. Events name things as people do.
 
-use crate::class::Class;
 use crate::condition::{ConditionAction, ConditionKind};
 use crate::ids::{Incarnation, JobId, NodeId};
 use crate::node::NodeHealth;
@@ -9,7 +8,6 @@ use crate::run::{Exit, Move, StopCause};
 use crate::taint::Taint;
 use crate::transaction::ConflictReason;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,7 +214,7 @@ pub enum EventKind {
         /// The scheduler's session name.
         scheduler: String,
         /// The class that it places.
-        class: Class,
+        class: crate::class::Class,
         /// How many rows by reason.
         reasons: Vec<(ConflictReason, u32)>,
     },
@@ -493,8 +491,10 @@ pub enum EventKind {
         /// Its name.
         name: String,
         /// By group: which flavor it has of each resource.
-        groups: Vec<(String, BTreeMap<String, String>)>,
+        groups: Vec<(String, std::collections::BTreeMap<String, String>)>,
     },
     /// A job needs the quota that others have.
     Preemption(crate::preemption::PreemptionEvent),
+    /// Its queue is held, and takes something from a job.
+    QueueStop(crate::queue::QueueStopEvent),
 }

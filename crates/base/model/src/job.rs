@@ -105,6 +105,8 @@ pub struct JobSpec {
     pub retries: u32,
     /// The job fails when it has run this long, counted from its first placement; 0 is no bound.
     pub active_deadline_seconds: u64,
+    /// The job fails when it has waited this long in one piece with nothing of it standing; 0 is no bound.
+    pub pending_timeout_seconds: u64,
     /// The finished job is forgotten after this long.
     pub ttl_seconds_after_finished: u64,
     /// What happens when a node loses its servers.
@@ -131,6 +133,7 @@ impl JobSpec {
             groups,
             retries: 0,
             active_deadline_seconds: 0,
+            pending_timeout_seconds: 0,
             ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
             on_disconnect: OnDisconnect::Stop,
             reconcile: Reconcile::Newer,

@@ -60,8 +60,8 @@ pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase,
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
 pub use queue::{
     BorrowWithinCohort, FairSharing, FlavorFungibility, FlavorPreference, FlavorQuota, PreemptionPolicy,
-    QueuePreemption, QueueSpec, QueueingStrategy, ResourceFlavor, ResourceGroup, ResourceQuota, Scheduling, ShareRule,
-    WhenCan,
+    QueuePreemption, QueueSpec, QueueStopEvent, QueueingStrategy, ResourceFlavor, ResourceGroup, ResourceQuota,
+    Scheduling, ShareRule, StopPolicy, WhenCan,
 };
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};

@@ -126,4 +126,17 @@ pub enum Refusal {
         /// Its version now.
         version: Index,
     },
+    /// As many jobs of the queue wait as may.
+    #[error(
+        "queue \"{queue}\" is full: waiting jobs {waiting}, at most {limit} (maxWaitingJobs); \
+         submit it again when fewer wait, name another queue, or raise the bound"
+    )]
+    QueueFull {
+        /// The queue.
+        queue: String,
+        /// How many wait.
+        waiting: u32,
+        /// How many may.
+        limit: u32,
+    },
 }

@@ -1,5 +1,6 @@
 //! Queues, cohorts and resource flavors: who may use how much of what. Names and rules are those of Kueue.
 
+use crate::ids::JobId;
 use crate::resources::Amounts;
 use crate::selector::{Labels, Toleration};
 use crate::taint::Taint;
@@ -45,6 +46,10 @@ pub struct QueueSpec {
     pub weight_milli: u64,
     /// Names of the provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
     pub admission_checks: Vec<String>,
+    /// Whether its jobs may start, and go on; of a cohort: always.
+    pub stop_policy: StopPolicy,
+    /// How many of its jobs may wait: a job that would be one too many is refused; 0 is no bound.
+    pub max_waiting_jobs: u32,
 }
 
 impl Default for QueueSpec {
@@ -63,6 +68,8 @@ impl Default for QueueSpec {
             queueing_strategy: QueueingStrategy::default(),
             weight_milli: 1000,
             admission_checks: Vec::new(),
+            stop_policy: StopPolicy::None,
+            max_waiting_jobs: 0,
         }
     }
 }
@@ -77,9 +84,59 @@ pub enum QueueingStrategy {
     StrictFifo,
 }
 
+impl QueueingStrategy {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        QUEUEING_STRATEGIES.iter().find(|(_, known)| *known == self).map_or("", |(word, _)| word)
+    }
+}
+
 /// The words for [`QueueingStrategy`].
 pub const QUEUEING_STRATEGIES: [(&str, QueueingStrategy); 2] =
     [("BestEffortFIFO", QueueingStrategy::BestEffortFifo), ("StrictFIFO", QueueingStrategy::StrictFifo)];
+
+/// What a queue keeps its jobs from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopPolicy {
+    /// Nothing.
+    #[default]
+    None,
+    /// Nothing of it starts or grows. What runs goes on, with its repairs, its retries and its moves.
+    Hold,
+    /// What runs is stopped, too, and waits.
+    HoldAndDrain,
+}
+
+impl StopPolicy {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        STOP_POLICIES.iter().find(|(_, known)| *known == self).map_or("", |(word, _)| word)
+    }
+
+    /// Why nothing of `queue` starts, as people read it. Not of [`StopPolicy::None`].
+    pub fn reason(self, queue: &str) -> String {
+        format!("queue {queue} is held (stopPolicy: {})", self.name())
+    }
+}
+
+/// What the stop policy of its queue does to a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStopEvent {
+    /// The job.
+    pub job: JobId,
+    /// Its name.
+    pub name: String,
+    /// Its queue.
+    pub queue: String,
+    /// The policy.
+    pub policy: StopPolicy,
+    /// Whether what runs of it is stopped; else what was reserved for it is taken back.
+    pub stopped: bool,
+}
+
+/// The words for [`StopPolicy`].
+pub const STOP_POLICIES: [(&str, StopPolicy); 3] =
+    [("None", StopPolicy::None), ("Hold", StopPolicy::Hold), ("HoldAndDrain", StopPolicy::HoldAndDrain)];
 
 /// Resources of which a task gets all from one flavor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

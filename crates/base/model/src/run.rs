@@ -88,6 +88,8 @@ pub enum StopCause {
     CapacityRevoked,
     /// An earlier run of its task came back with its node, and lives on instead.
     Reconciled,
+    /// Its queue is held, and what runs of it is stopped.
+    QueueHeld,
 }
 
 impl StopCause {

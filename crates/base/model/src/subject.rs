@@ -3,6 +3,7 @@
 use crate::event_kind::EventKind;
 use crate::ids::{JobId, NodeId};
 use crate::preemption::PreemptionEvent;
+use crate::queue::QueueStopEvent;
 
 /// Whom an event is about, as far as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,7 @@ impl EventKind {
             | EventKind::QuotaReserved { job, name, .. }
             | EventKind::FlavorsAssigned { job, name, .. }
             | EventKind::Preemption(PreemptionEvent { job, name, .. })
+            | EventKind::QueueStop(QueueStopEvent { job, name, .. })
             | EventKind::CheckChanged { job, name, .. }
             | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }

@@ -276,6 +276,8 @@ pub enum ConflictReason {
     NoNeed,
     /// The queue is StrictFIFO, and another job of it comes before this one and waits to start.
     OutOfTurn,
+    /// The queue is held: nothing of it starts or grows.
+    QueueHeld,
 }
 
 impl ConflictReason {
@@ -306,6 +308,7 @@ impl ConflictReason {
             ConflictReason::NoRight => "NoRight",
             ConflictReason::NoNeed => "NoNeed",
             ConflictReason::OutOfTurn => "OutOfTurn",
+            ConflictReason::QueueHeld => "QueueHeld",
         }
     }
 }

@@ -40,9 +40,9 @@ pub enum ClientCommand {
     Node(NodeCommand),
     /// List queues and cohorts with what they use
     Queues,
-    /// Remove a queue or cohort
+    /// Show or remove one queue or cohort
     #[command(subcommand)]
-    Queue(RemoveCommand),
+    Queue(QueueCommand),
     /// List resource flavors
     Flavors,
     /// Remove a resource flavor that no queue and no cohort names
@@ -313,7 +313,29 @@ pub enum NodeCommand {
     Remove(NodeName),
 }
 
-/// `ohm queue`, `ohm flavor`, `ohm priority-class`, `ohm profile` and `ohm topology`.
+/// `ohm queue`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum QueueCommand {
+    /// Show a queue with what it uses, its policies, the jobs that wait and why, and those that run
+    Show(ShowQueue),
+    /// Take it out of the cell; queues stay while a job names them
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// `ohm queue show`.
+#[derive(Clone, Debug, Args)]
+pub struct ShowQueue {
+    /// The queue or cohort
+    pub name: String,
+    /// At most so many jobs that wait, and as many that run; 200 at most
+    #[arg(long, default_value_t = 20)]
+    pub limit: usize,
+}
+
+/// `ohm flavor`, `ohm priority-class`, `ohm profile` and `ohm topology`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RemoveCommand {
     /// Take it out of the cell; queues and topologies stay while a job names them

@@ -5,7 +5,7 @@
 
 pub mod first_fit;
 
-use first_fit::FirstFit;
+pub use first_fit::FirstFit;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_client::{FollowerCore, SessionInput};
 use ohm_framework::{Again, Proceed, SchedulerConfig, SchedulerCore, SchedulerEffect, SchedulerInput};

@@ -4,6 +4,7 @@ mod control;
 mod documents;
 mod hostile;
 mod questions;
+mod queues;
 mod streams;
 mod world;
 

@@ -55,6 +55,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         | EventKind::CheckChanged { .. }
         | EventKind::ChecksReady { .. } => super::admission::of_admission(&event.kind, view),
         EventKind::Preemption(preemption) => super::preemption::of_preemption(preemption, view),
+        EventKind::QueueStop(stop) => super::queues::of_stop(stop, view),
         EventKind::RepairRequest { .. } => super::node_requests::of_request(&event.kind, view),
         EventKind::MoveReserved { .. }
         | EventKind::NodeDraining { .. }

@@ -2,9 +2,10 @@
 
 use super::words::{amounts, shard, stop_cause};
 use ohm_cell::{
-    Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Task, TaskState, UnhealthyCause, UnhealthyNode,
+    Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Standing, Task, TaskState, UnhealthyCause,
+    UnhealthyNode,
 };
-use ohm_model::{Exit, GroupSpec};
+use ohm_model::{Exit, GroupSpec, StopPolicy};
 use ohm_wire::api::{
     GroupView, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView, UnhealthyNodeView,
 };
@@ -20,22 +21,32 @@ pub(crate) struct TaskWindow {
 }
 
 /// One line about `job`.
-pub(crate) fn job_summary(job: &Job) -> JobSummary {
+pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
     job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
+    let held = held(cell, job);
     JobSummary {
         name: job.spec.name.clone(),
         class: job.spec.class.name().to_string(),
         state: job.phase().to_string(),
-        reason: job.reason.clone(),
+        reason: held.map_or_else(|| job.reason.clone(), |policy| policy.reason(&job.spec.queue)),
         priority: job.spec.priority,
         queue: job.spec.queue.clone(),
+        held: held.map(|policy| policy.name().to_string()).unwrap_or_default(),
         owner: job.owner.to_string(),
         labels: job.spec.labels.clone(),
         submitted_ms: job.submitted_ms,
         started_ms: job.started_ms,
         finished_ms: job.finished_ms,
         tasks,
+    }
+}
+
+/// The stop policy that keeps the job from starting.
+fn held(cell: &Cell, job: &Job) -> Option<StopPolicy> {
+    match cell.standing(job) {
+        Standing::Held(policy) if job.live() == 0 => Some(policy),
+        _ => None,
     }
 }
 
@@ -59,9 +70,10 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
     // A document is made of maps, lists, texts and numbers; nothing in it can fail to be JSON.
     let spec = serde_json::to_value(ohm_manifest::document(&job.spec)).unwrap_or(Value::Null);
     JobView {
-        summary: job_summary(job),
+        summary: job_summary(cell, job),
         shard: shard(job.shard),
         repair: repair(job),
+        start_deadline_ms: job.start_deadline_ms().unwrap_or(0),
         admission: super::admission::admission(cell, job),
         version: job.version.0,
         groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),

@@ -4,11 +4,11 @@ use super::words;
 use ohm_cell::{Cell, NO_FLAVOR, QuotaNode, Topology};
 use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES};
 use ohm_model::resources::display;
-use ohm_model::{FlavorQuota, PreemptionPolicy, QueuePreemption, ResourceFlavor, ResourceQuota};
+use ohm_model::{FlavorQuota, PreemptionPolicy, QueuePreemption, QueueStopEvent, ResourceFlavor, ResourceQuota};
 use ohm_wire::api::{
-    BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView, QueueFlavorView,
-    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList, ResourceFlavorView,
-    SchedulingView, TopologyList, TopologyView,
+    BorrowWithinCohortView, DomainView, EventView, FairSharingView, PriorityClassList, PriorityClassView,
+    QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList,
+    ResourceFlavorView, SchedulingView, TopologyList, TopologyView,
 };
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ pub(crate) fn queues(cell: &Cell) -> QueueList {
     QueueList { queues }
 }
 
-fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
+/// A queue or cohort, without the numbers of its jobs.
+pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
     let spec = &node.spec;
     let short_form = spec.nominal.iter().map(|(name, &nominal)| {
         let [borrowing_limit, lending_limit] =
@@ -49,6 +50,8 @@ fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         weighted_share: share.weighted(),
         dominant_resource: share.dominant().map(|name| cell.resources().name(name).to_string()).unwrap_or_default(),
         preemption: (!spec.is_cohort).then(|| preemption(&spec.preemption)),
+        stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
+        max_waiting_jobs: spec.max_waiting_jobs,
         admission_checks: spec.admission_checks.clone(),
         resources: short_form.collect(),
         flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),
@@ -67,6 +70,17 @@ fn preemption(preemption: &QueuePreemption) -> QueuePreemptionView {
             max_priority_threshold: borrow.max_priority_threshold,
         },
     }
+}
+
+/// An event about what a queue that is held takes from a job.
+pub(super) fn of_stop(stop: &QueueStopEvent, view: EventView) -> EventView {
+    let (name, reason) = (&stop.name, stop.policy.reason(&stop.queue));
+    let (kind, what) = match stop.stopped {
+        true => ("queueStopped", "is stopped, and waits"),
+        false => ("quotaTakenBack", "has no quota reserved any more"),
+    };
+    let message = format!("job {name} {what}: {reason}");
+    EventView { kind: kind.into(), message, job: name.clone(), reason, ..view }
 }
 
 /// What holds for all queues.

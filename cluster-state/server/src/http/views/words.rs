@@ -33,6 +33,7 @@ pub(super) fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::Restarted => "restarted",
         StopCause::CapacityRevoked => "capacityRevoked",
         StopCause::Reconciled => "reconciled",
+        StopCause::QueueHeld => "queueHeld",
     }
 }
 

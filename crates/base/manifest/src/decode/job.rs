@@ -16,6 +16,7 @@ const JOB_FIELDS: &[&str] = &[
     "priorityClassName",
     "retries",
     "activeDeadlineSeconds",
+    "pendingTimeoutSeconds",
     "ttlSecondsAfterFinished",
     "onDisconnect",
     "repair",
@@ -56,6 +57,7 @@ pub(crate) fn job(
     let groups = groups.into_iter().map(|group| group.finish(kind)).collect();
     let seconds = 0..=i64::MAX;
     let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
+    let pending_timeout = fields.whole(cx, "pendingTimeoutSeconds", 1..=i64::MAX);
     Some(JobSpec {
         name,
         namespace,
@@ -67,6 +69,7 @@ pub(crate) fn job(
         groups,
         retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
         active_deadline_seconds: deadline.unwrap_or(0),
+        pending_timeout_seconds: pending_timeout.unwrap_or(0),
         ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
         on_disconnect,
         reconcile,

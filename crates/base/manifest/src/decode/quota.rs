@@ -4,7 +4,7 @@ use super::cell::taint;
 use super::preemption::preemption;
 use super::selectors::toleration;
 use super::{At, Context, Fields};
-use ohm_model::queue::{FLAVOR_PREFERENCES, QUEUEING_STRATEGIES, WHEN_CAN};
+use ohm_model::queue::{FLAVOR_PREFERENCES, QUEUEING_STRATEGIES, STOP_POLICIES, WHEN_CAN};
 use ohm_model::resources::Amounts;
 use ohm_model::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
 use std::collections::BTreeMap;
@@ -14,12 +14,16 @@ use std::collections::btree_map::Entry;
 pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
     let mut queue = QueueSpec { name, ..QueueSpec::default() };
     let Some(spec) = spec else { return Some(queue) };
-    let besides = &["admissionChecks", "flavorFungibility", "preemption", "queueingStrategy"];
+    let besides =
+        &["admissionChecks", "flavorFungibility", "preemption", "queueingStrategy", "stopPolicy", "maxWaitingJobs"];
     let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
     queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
     let fungibility = fields.get("flavorFungibility").and_then(|at| flavor_fungibility(cx, at));
     queue.flavor_fungibility = fungibility.unwrap_or_default();
     queue.preemption = fields.get("preemption").and_then(|at| preemption(cx, at)).unwrap_or_default();
+    queue.stop_policy = fields.get("stopPolicy").and_then(|at| at.choice(cx, &STOP_POLICIES)).unwrap_or_default();
+    let most = fields.whole(cx, "maxWaitingJobs", 1..=i64::from(u32::MAX));
+    queue.max_waiting_jobs = most.unwrap_or(0);
     let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
     queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)

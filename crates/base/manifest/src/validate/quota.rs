@@ -9,7 +9,8 @@ use crate::path::FieldPath;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX, SHARE_RULES};
 use ohm_model::resources::Amounts;
 use ohm_model::{
-    FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, Scheduling,
+    FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota,
+    Scheduling, StopPolicy,
 };
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,15 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         resource_groups(&mut findings, queue);
     }
     preemption(&mut findings, queue);
+    let stops = queue.is_cohort && queue.stop_policy != StopPolicy::None;
+    findings.expect(
+        !stops,
+        || spec().field("stopPolicy"),
+        || "a cohort holds no jobs; say it of its queues".to_string(),
+    );
+    let bounds = queue.is_cohort && queue.max_waiting_jobs > 0;
+    let at = || spec().field("maxWaitingJobs");
+    findings.expect(!bounds, at, || "a cohort holds no jobs; say it of its queues".to_string());
     findings.violations
 }
 

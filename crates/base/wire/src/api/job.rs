@@ -35,6 +35,9 @@ pub struct JobSummary {
     /// The queue it waits in, if any.
     #[serde(skip_serializing_if = "is_default")]
     pub queue: String,
+    /// The stop policy of the queue, `Hold` or `HoldAndDrain`, while that keeps it from starting.
+    #[serde(skip_serializing_if = "is_default")]
+    pub held: String,
     /// Who submitted it.
     pub owner: String,
     /// Free marks.
@@ -187,6 +190,10 @@ pub struct JobView<Spec> {
     /// How it becomes whole again after losses, and how often it did.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repair: RepairView,
+    /// When it fails unless something of it is placed before, in milliseconds since 1970; 0 while it does not wait under
+    /// a start deadline.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub start_deadline_ms: u64,
     /// What it asks for before it is placed, and what came of it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub admission: AdmissionView,

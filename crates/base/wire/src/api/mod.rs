@@ -35,9 +35,9 @@ pub use node::{
 };
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
-    BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView, QueueFlavorView,
-    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList, ResourceFlavorView,
-    SchedulingView, TopologyList, TopologyView,
+    ActiveJobView, BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView,
+    QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList,
+    ResourceFlavorView, SchedulingView, TopologyList, TopologyView, WaitingJobView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};

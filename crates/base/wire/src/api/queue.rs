@@ -34,6 +34,12 @@ pub struct QueueView {
     /// Whom its jobs may preempt; left out for a cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemption: Option<QueuePreemptionView>,
+    /// Whether its jobs may start: `None`, `Hold` or `HoldAndDrain`; left out for a cohort.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stop_policy: String,
+    /// How many of its jobs may wait; a submit beyond that is refused. Left out where there is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub max_waiting_jobs: u32,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
@@ -50,6 +56,58 @@ pub struct QueueView {
     pub running: u64,
     /// Jobs of the queue that are suspended.
     pub suspended: u64,
+}
+
+/// A queue or cohort with its jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueDetail {
+    /// The line about it.
+    #[serde(flatten)]
+    pub summary: QueueView,
+    /// How its jobs come after each other: `BestEffortFIFO` or `StrictFIFO`; empty for a cohort.
+    #[serde(skip_serializing_if = "is_default")]
+    pub queueing_strategy: String,
+    /// The first of its jobs that wait, in their order: by priority, then by age.
+    pub waiting: Vec<WaitingJobView>,
+    /// The first of its jobs that have live runs, by priority, then by the time of the oldest of these.
+    pub active: Vec<ActiveJobView>,
+}
+
+/// A job that waits in its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WaitingJobView {
+    /// Its place in the order of the queue, from 1.
+    pub position: u64,
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Its priority.
+    pub priority: i32,
+    /// When it was submitted, in milliseconds since 1970.
+    pub submitted_ms: u64,
+    /// Why it waits: the answer of `/v1/jobs/NAME/explain`, in one line.
+    pub reason: String,
+}
+
+/// A job of a queue that has live runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ActiveJobView {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Its priority.
+    pub priority: i32,
+    /// When the oldest of its live runs was placed, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// How many of its tasks have live runs.
+    pub live: u64,
+    /// What it is charged of the queue, by resource, with the flavor before it where there is one: `spot/cpu`.
+    pub quota: BTreeMap<String, String>,
 }
 
 /// Whom jobs of a queue may preempt where they lack quota.

@@ -15,13 +15,14 @@ mod wait;
 pub(crate) use session::Session;
 
 use crate::client::{Client, path_of};
-use crate::command::{ClientCommand, RemoveCommand};
+use crate::command::{ClientCommand, QueueCommand, RemoveCommand, ShowQueue};
 use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
 use ohm_wire::api::{
-    PriorityClassList, ProfileList, ProvisioningClassList, QueueList, ResourceFlavorList, StatusView, TopologyList,
+    PriorityClassList, ProfileList, ProvisioningClassList, QueueDetail, QueueList, ResourceFlavorList, StatusView,
+    TopologyList,
 };
 use serde_json::json;
 
@@ -50,7 +51,8 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Nodes => nodes::list(&session),
         ClientCommand::Node(args) => nodes::one(&session, &args),
         ClientCommand::Queues => queues(&session),
-        ClientCommand::Queue(RemoveCommand::Remove { name }) => remove(&session, "queue", "queues", &name),
+        ClientCommand::Queue(QueueCommand::Show(args)) => queue(&session, &args),
+        ClientCommand::Queue(QueueCommand::Remove { name }) => remove(&session, "queue", "queues", &name),
         ClientCommand::Flavors => flavors(&session),
         ClientCommand::Flavor(RemoveCommand::Remove { name }) => {
             remove(&session, "resource flavor", "resource-flavors", &name)
@@ -80,6 +82,13 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
 fn queues(session: &Session) -> Result<u8, Failure> {
     let list: QueueList = session.client.get("/v1/queues", &[])?;
     session.output.print(&list, |style| text::queues_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn queue(session: &Session, args: &ShowQueue) -> Result<u8, Failure> {
+    let query = [("limit", args.limit.to_string())];
+    let queue: QueueDetail = session.client.get(&path_of("queues", &args.name), &query)?;
+    session.output.print(&queue, |style| text::queue_text(&queue, style))?;
     Ok(EXIT_DONE)
 }
 

@@ -39,7 +39,7 @@ pub(super) fn admission_line(admission: &AdmissionView, style: &Style) -> String
         }
     };
     match admission.state.as_str() {
-        "invalid" => format!("waits: {}", admission.problem),
+        "invalid" | "held" => format!("waits: {}", admission.problem),
         "backOff" => {
             let wait = length(admission.next_attempt_ms.saturating_sub(style.now_ms));
             format!("next attempt in {wait}; {failed}")

@@ -18,7 +18,7 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
         grid.row([
             job.name.clone(),
             job.class.clone(),
-            job.state.clone(),
+            if job.held.is_empty() { job.state.clone() } else { "held".to_string() },
             tasks(&job.tasks),
             job.priority.to_string(),
             job.queue.clone(),
@@ -102,6 +102,10 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
     lines.push(("Finished", when(summary.finished_ms)));
     if summary.started_ms > 0 && summary.finished_ms > 0 {
         lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
+    }
+    if job.start_deadline_ms > 0 {
+        let left = length(job.start_deadline_ms.saturating_sub(style.now_ms));
+        lines.push(("Deadline", format!("fails in {left} unless it starts (pendingTimeoutSeconds)")));
     }
     lines.push(("Admission", super::admission::admission_line(&job.admission, style)));
     lines.push(("Repair", repair(&job.repair, style)));

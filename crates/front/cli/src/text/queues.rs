@@ -16,6 +16,7 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
         return "no queues; a job without a queue is not limited\n".to_string();
     }
     let has_flavors = list.queues.iter().any(|queue| !queue.flavors.is_empty());
+    let any_stops = list.queues.iter().any(stops);
     let header = [
         "NAME",
         "KIND",
@@ -29,7 +30,7 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
         "RUNNING",
         "SHARE",
     ];
-    let header = header.into_iter().filter(|name| has_flavors || *name != "FLAVOR");
+    let header = header.into_iter().filter(|name| has_flavors || *name != "FLAVOR").chain(any_stops.then_some("STOP"));
     let mut grid = Grid::new(style, &header.collect::<Vec<&str>>());
     for (at, depth) in tree(&list.queues, |queue| (&queue.name, &queue.parent)) {
         let queue = &list.queues[at];
@@ -37,15 +38,21 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
         let first = [indented(&queue.name, depth), queue.kind.clone()];
         for (flavor, resource) in quota_cells(queue) {
             let flavor = has_flavors.then_some(flavor);
-            grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(last.iter().cloned()));
+            let stop = any_stops.then(|| if stops(queue) { queue.stop_policy.clone() } else { String::new() });
+            grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(last.iter().cloned()).chain(stop));
         }
     }
     grid.text()
 }
 
+/// Whether the queue keeps its jobs from starting.
+fn stops(queue: &QueueView) -> bool {
+    !matches!(queue.stop_policy.as_str(), "" | "None")
+}
+
 /// Of each resource the flavor, which is empty for the short form, and its name and amounts; one without any if nothing
 /// is limited.
-fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 5])> {
+pub(super) fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 5])> {
     let of_resource = |(name, resource): (&String, &QueueResourceView)| {
         let amounts = [&resource.used, &resource.nominal, &resource.borrowed, &resource.available];
         let [used, nominal, borrowed, available] = amounts.map(|amount| short(name, amount));
@@ -204,6 +211,25 @@ research  Queue  spot    cpu       0     8        0         8          0        
 research  Queue  spot    memory    0     64Gi     0         64Gi       0        0        ░░░░░░░░░░ 0
 research  Queue  any     cpu       0     1.5      0         1.5        0        0        ░░░░░░░░░░ 0
 research  Queue  any     memory    0     64Gi     0         64Gi       0        0        ░░░░░░░░░░ 0
+"
+        );
+    }
+
+    #[test]
+    fn held_queues_say_so() {
+        let queue = |name: &str, stop_policy: &str| QueueView {
+            name: name.into(),
+            kind: "Queue".into(),
+            stop_policy: stop_policy.into(),
+            ..QueueView::default()
+        };
+        let queues = vec![queue("a", "None"), queue("b", "HoldAndDrain")];
+        assert_eq!(
+            queues_table(&QueueList { queues }, &PLAIN),
+            "\
+NAME  KIND   RESOURCE  USED  NOMINAL  BORROWED  AVAILABLE  PENDING  RUNNING  SHARE         STOP
+a     Queue  -         -     -        -         -          0        0        ░░░░░░░░░░ 0  -
+b     Queue  -         -     -        -         -          0        0        ░░░░░░░░░░ 0  HoldAndDrain
 "
         );
     }

@@ -64,9 +64,8 @@ impl Grid {
 fn color_of(text: &str) -> Option<Color> {
     match text {
         "running" | "succeeded" | "ready" | "accepted" => Some(Color::Green),
-        "pending" | "suspended" | "backingOff" | "stopping" | "placed" | "suspect" | "cordoned" | "unknown" => {
-            Some(Color::Yellow)
-        }
+        "pending" | "held" | "suspended" | "backingOff" | "stopping" | "placed" | "suspect" | "cordoned"
+        | "unknown" => Some(Color::Yellow),
         "failed" | "cancelled" | "lost" | "refused" => Some(Color::Red),
         _ => None,
     }
