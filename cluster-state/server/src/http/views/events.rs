@@ -2,7 +2,7 @@
 
 use super::words::{health, stop_cause};
 use ohm_cell::{Cell, FLAP_WINDOW_MS};
-use ohm_model::{ConditionAction, Event, EventKind, JobId, Move, NodeId, Subject};
+use ohm_model::{ConditionAction, ConflictReason, Event, EventKind, JobId, Move, NodeId, Subject};
 use ohm_wire::api::EventView;
 use std::collections::BTreeMap;
 
@@ -86,16 +86,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
             message: format!("node leases last at most {lease_ms} ms"),
             ..view
         },
-        EventKind::Conflicted { scheduler, reasons, .. } => {
-            let mut view = EventView { kind: "conflicted".into(), session: scheduler.clone(), ..view };
-            for (reason, rows) in reasons {
-                *view.conflicts.entry(reason.name().to_string()).or_insert(0) += rows;
-            }
-            let total: u32 = view.conflicts.values().sum();
-            let reasons: Vec<String> = view.conflicts.iter().map(|(name, rows)| format!("{name} {rows}")).collect();
-            view.message = format!("{scheduler}: {total} rows refused: {}", reasons.join(", "));
-            view
-        }
+        EventKind::Conflicted { scheduler, reasons, .. } => of_conflicts(scheduler, reasons, view),
         EventKind::LeaseTaken { lease, holder } => EventView {
             kind: "leaseTaken".into(),
             message: format!("{holder} holds {lease}"),
@@ -104,6 +95,17 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
             ..view
         },
     }
+}
+
+fn of_conflicts(scheduler: &str, reasons: &[(ConflictReason, u32)], view: EventView) -> EventView {
+    let mut view = EventView { kind: "conflicted".into(), session: scheduler.to_string(), ..view };
+    for (reason, rows) in reasons {
+        *view.conflicts.entry(reason.name().to_string()).or_insert(0) += rows;
+    }
+    let total: u32 = view.conflicts.values().sum();
+    let reasons: Vec<String> = view.conflicts.iter().map(|(name, rows)| format!("{name} {rows}")).collect();
+    view.message = format!("{scheduler}: {total} rows refused: {}", reasons.join(", "));
+    view
 }
 
 fn of_conclusions(silent: u32, brake_ms: u64, view: EventView) -> EventView {
