@@ -4,9 +4,9 @@
 //! submitted, resumed, or its last run ended ─▶ it waits ─▶ placed: the time is forgotten
 //!                                                 └─ pendingTimeoutSeconds ─▶ failed, `StartDeadlineExceeded`
 //! ```
-//! A job waits while it is active, some of its tasks wait, and nothing of it stands, stops, moves or backs off. The time
-//! begins anew with each such wait, whatever it is that the job waits for, and while something of it lives on behind a
-//! lost node.
+//! A job waits while it is active, some of its tasks wait, and nothing of it stands, stops, moves or backs off. The
+//! time begins anew with each such wait, whatever it is that the job waits for, and while something of it lives on
+//! behind a lost node.
 //!
 //! Invariant, swept: a job with a start deadline has a time exactly while it waits.
 

@@ -68,7 +68,9 @@ fn waiting_job(cell: &Cell, position: u64, job: &Job) -> WaitingJobView {
 }
 
 fn active_job(cell: &Cell, since_ms: u64, job: &Job) -> ActiveJobView {
-    let quota = charged(cell, job).into_iter().filter(|(_, amount)| *amount != 0).map(|(column, amount)| {
+    let is_limited = |column| cell.quota().available(&job.spec.queue, column).is_some();
+    let charges = charged(cell, job).into_iter().filter(|(column, amount)| *amount != 0 && is_limited(*column));
+    let quota = charges.map(|(column, amount)| {
         let resource = cell.resources().name(cell.quota().columns().resource(column));
         (ohm_cell::column_name(cell, column), display(resource, amount))
     });

@@ -83,7 +83,7 @@
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
 //! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
-//! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts) or `HoldAndDrain` (what runs stops, too) |
+//! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts), `HoldAndDrain` (what runs stops) |
 //! | Queue besides | `maxWaitingJobs`: while so many wait, a submit of one more is refused; no bound unless said |
 //! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |

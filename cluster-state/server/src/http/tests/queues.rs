@@ -70,11 +70,11 @@ async fn one_job_too_many_is_refused() {
     let documents = [queue(", maxWaitingJobs: 1"), job("a", ", queue: q"), job("b", ", queue: q")];
     let (status, answer) = world.submit(&documents.join("---\n")).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
-    let refused = answer["documents"].as_array().unwrap().iter().find(|verdict| verdict["name"] == "b").unwrap();
+    let refused = answer["verdicts"].as_array().unwrap().iter().find(|verdict| verdict["name"] == "b").unwrap();
     let problem = &refused["problems"][0];
     assert_eq!(problem["field"], "spec.queue", "{answer}");
     assert!(
-        problem["problem"].as_str().unwrap().starts_with("queue \"q\" is full: waiting jobs 1, at most 1"),
+        problem["message"].as_str().unwrap().starts_with("queue \"q\" is full: waiting jobs 1, at most 1"),
         "{answer}"
     );
     assert_eq!(world.submit(&job("a", ", queue: q")).await.0, StatusCode::OK);

@@ -2,7 +2,7 @@
 
 use super::owed::names;
 use ohm_cell::{Cell, Held, Job};
-use ohm_model::{EventKind, JobId, Purpose};
+use ohm_model::{Event, EventKind, JobId, Purpose};
 use ohm_wire::api::EventView;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,10 +40,10 @@ pub(crate) fn heads_text(cell: &Cell, job: &Job) -> Vec<String> {
 }
 
 /// What is told of the head of a line.
-pub(crate) fn of_head(at_ms: u64, kind: &EventKind, view: EventView) -> EventView {
-    match kind {
+pub(crate) fn of_head(event: &Event, view: EventView) -> EventView {
+    match &event.kind {
         EventKind::HeadWaits { name, tasks, nodes, until_ms, .. } => {
-            let seconds = until_ms.saturating_sub(at_ms).div_ceil(1000);
+            let seconds = until_ms.saturating_sub(event.at_ms).div_ceil(1000);
             let (tasks_text, nodes) = (counted(*tasks, "task"), counted(*nodes, "node"));
             let message = format!(
                 "job {name}: is the head of its line; what becomes free on {nodes} is kept for {tasks_text} of it, for \

@@ -190,8 +190,8 @@ pub struct JobView<Spec> {
     /// How it becomes whole again after losses, and how often it did.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repair: RepairView,
-    /// When it fails unless something of it is placed before, in milliseconds since 1970; 0 while it does not wait under
-    /// a start deadline.
+    /// When it fails unless something of it is placed before, in milliseconds since 1970; 0 while it does not wait
+    /// under a start deadline.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start_deadline_ms: u64,
     /// What it asks for before it is placed, and what came of it.

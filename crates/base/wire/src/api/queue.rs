@@ -106,7 +106,8 @@ pub struct ActiveJobView {
     pub since_ms: u64,
     /// How many of its tasks have live runs.
     pub live: u64,
-    /// What it is charged of the queue, by resource, with the flavor before it where there is one: `spot/cpu`.
+    /// What it is charged of what the queue limits, by resource, with the flavor before it where there is one:
+    /// `spot/cpu`.
     pub quota: BTreeMap<String, String>,
 }
 

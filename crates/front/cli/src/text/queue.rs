@@ -196,8 +196,8 @@ cpu       4.5   4        0.5       2.5
 
 Waiting:
 #  NAME   CLASS  PRIORITY  AGE  REASON
-1  train  tas    7         90s  Its queue research is held (stopPolicy: Hold): nothing that waits of it is placed until \
-that is None.
+1  train  tas    7         90s  Its queue research is held (stopPolicy: Hold): nothing that waits of it is placed \
+until that is None.
 2 more wait; --limit shows up to 200
 
 Running:
