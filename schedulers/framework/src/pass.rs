@@ -9,7 +9,7 @@ use crate::input::SchedulerEffect;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
-use crate::preempt::preempt;
+use crate::preempt::{preempt, seeks_victims};
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
 use crate::turns::Turns;
@@ -291,14 +291,17 @@ fn seek_otherwise<P: Planner>(
     (job, item, why): (JobId, Option<WorkItem>, Box<Explanation>),
     out: &mut Vec<SchedulerEffect>,
 ) {
-    if !core.has_room() {
-        return core.backlog.give_back(job);
-    }
     let given_up = core.give_up(job, &why);
     core.counters.given_up += u64::from(given_up.is_some());
     let claim = given_up.or_else(|| claim_for(core.follower.cell(), job, &why));
+    // Whom to stop is worked out where it can be said at once.
+    if claim.is_none() && !core.has_room() && seeks_victims(core.follower.cell(), job, &why) {
+        return core.backlog.give_back(job);
+    }
+    core.tell_planner();
     let claim = claim.or_else(|| preempt(core, item?, &why));
     match claim.or_else(|| claim_head(core, item?, &why)) {
+        Some(_) if !core.has_room() => core.backlog.give_back(job),
         Some(planned) => {
             let mut batches = Vec::new();
             core.board(now_ms, planned, &mut batches);

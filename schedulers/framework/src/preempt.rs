@@ -33,7 +33,7 @@ pub(crate) fn preempt<P: Planner>(
     why: &Explanation,
 ) -> Option<PlannedJob> {
     let cell = core.follower.cell();
-    if !matches!(why.obstacle, Obstacle::Quota { .. }) || !may_preempt(cell, item.job) {
+    if !seeks_victims(cell, item.job, why) {
         return None;
     }
     let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
@@ -51,13 +51,18 @@ pub(crate) fn preempt_to_reserve(
     flavors: &[FlavorChoice],
     why: &Explanation,
 ) -> Option<PlannedJob> {
-    if !matches!(why.obstacle, Obstacle::Quota { .. }) || !may_preempt(view.cell(), job.id) {
+    if !seeks_victims(view.cell(), job.id, why) {
         return None;
     }
     let victims = victims(view.what(), job);
     let planned = PlannedJob::placing(view.guard(job), Grain::AllOrNothing, Vec::new());
     let rest = Some(Box::new(why.clone()));
     (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, rest, ..planned })
+}
+
+/// Whether the job lacks quota and may stop others for it.
+pub(crate) fn seeks_victims(cell: &Cell, job: JobId, why: &Explanation) -> bool {
+    matches!(why.obstacle, Obstacle::Quota { .. }) && may_preempt(cell, job)
 }
 
 /// Whether the queue of a job lets it stop others, and none stop for it yet.

@@ -38,7 +38,8 @@ pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
         if job.kind == ClassKind::Service { job.groups.iter().map(|group| u64::from(group.running)).sum() } else { 0 };
     let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
-    Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated), mark }
+    let starts = need == Need::Start && job.live() == 0;
+    Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated), starts, mark }
 }
 
 /// Jobs that never ran, ask for the same and wait in one queue are kin; every other job is unlike all others.

@@ -14,6 +14,7 @@ use crate::view::View;
 use ohm_cell::{Cell, Job, QueueId, QuotaIf, Share};
 use ohm_model::{FlavorResource, JobId};
 use ohm_queueing::Chooser;
+use std::collections::BTreeMap;
 
 /// Chooses among the first jobs of queues.
 pub struct Turns<'a> {
@@ -23,6 +24,8 @@ pub struct Turns<'a> {
     taken: Vec<JobId>,
     /// The quota with all that was taken; nothing before it is asked for.
     tree: Option<QuotaIf<'a>>,
+    /// What jobs ask for, as far as that was worked out.
+    asked: BTreeMap<JobId, Vec<(FlavorResource, i64)>>,
 }
 
 /// What the first job of a queue asks for.
@@ -41,7 +44,7 @@ struct Contestant {
 impl<'a> Turns<'a> {
     /// On this picture; turns are paid in parts of `size`.
     pub fn new(view: View<'a>, size: &'a CellSize) -> Self {
-        Turns { view, size, taken: Vec::new(), tree: None }
+        Turns { view, size, taken: Vec::new(), tree: None, asked: BTreeMap::new() }
     }
 
     fn cell(&self) -> &'a Cell {
@@ -53,17 +56,21 @@ impl<'a> Turns<'a> {
     }
 
     /// What a job asks for of its queue, of the flavors that it would be planned with.
-    fn asked(&self, tree: &QuotaIf<'a>, job: &Job) -> Vec<(FlavorResource, i64)> {
+    fn ask(&self, tree: &QuotaIf<'a>, job: &Job) -> Vec<(FlavorResource, i64)> {
         let choice = if may_choose(job) { choices(&self.view, job, true).into_iter().next() } else { None };
         let chosen = choice.and_then(|choice| job.with_flavors(&choice.flavors));
         tree.asked(chosen.as_ref().unwrap_or(job))
     }
 
-    fn head(&self, tree: &QuotaIf<'a>, job: JobId) -> Option<Head> {
-        let job = self.job(job)?;
-        let queue = self.cell().quota().find(&job.spec.queue)?;
-        let mut asked = self.asked(tree, job);
+    fn head(&mut self, tree: &QuotaIf<'a>, job: JobId) -> Option<Head> {
+        let found = self.job(job)?;
+        let queue = self.cell().quota().find(&found.spec.queue)?;
+        if let Some(asked) = self.asked.get(&job) {
+            return Some(Head { queue, asked: asked.clone() });
+        }
+        let mut asked = self.ask(tree, found);
         asked.retain(|(column, _)| tree.available(queue, *column).is_some());
+        self.asked.insert(job, asked.clone());
         Some(Head { queue, asked })
     }
 

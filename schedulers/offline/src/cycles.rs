@@ -54,11 +54,14 @@ pub(crate) fn run(world: &mut World, jobs: &[Standing], passes: u32) -> (Vec<Set
 }
 
 impl Passes<'_> {
-    /// In a later pass than the first, what was told to stop has ended. Returns whether anybody was looked at.
+    /// In a later pass than the first, what was told to stop has ended. Returns whether the next
+    /// one may find anything else.
     fn pass(&mut self, is_later: bool) -> bool {
-        if is_later && !self.world.end_all_stopping().is_empty() {
+        let is_ended = is_later && !self.world.end_all_stopping().is_empty();
+        if is_ended {
             self.parked.clear();
         }
+        let parked = self.parked.len();
         self.promised.clear();
         let heads = self.first_of_each();
         for (job, (rank, _)) in &heads {
@@ -66,7 +69,7 @@ impl Passes<'_> {
             let (line, shard) = (Arc::from(found.spec.queue.as_str()), found.shard);
             // Nobody's fate says anything about another one.
             let kin = job.0.to_le_bytes().as_slice().into();
-            self.heads.put(Ticket { rank: *rank, line, shard, kin, mark: found.version.0 });
+            self.heads.put(Ticket { rank: *rank, line, shard, kin, starts: found.live() == 0, mark: found.version.0 });
         }
         let before = self.world.fork();
         let mut is_changed = false;
@@ -75,7 +78,7 @@ impl Passes<'_> {
                 is_changed |= self.serve(job, *at, is_changed.then_some(&before));
             }
         }
-        !heads.is_empty()
+        is_ended || is_changed || self.parked.len() > parked
     }
 
     /// The first job of each queue that waits and is not parked, with its rank and its place in the files.

@@ -38,7 +38,9 @@ pub(crate) enum Ending {
 /// Plans a job until nothing more can be done for it.
 pub(crate) fn settle(world: &mut World, job: JobId, ending: Ending) -> Settled {
     let mut settled = Settled::default();
-    if let Some(obstacle) = world.job(job).and_then(|found| admission_obstacle(&world.cell, found)) {
+    let moves = |found: &Job| need_of(&world.cell, found) == Some(Need::Move);
+    let waits = |found: &Job| admission_obstacle(&world.cell, found).filter(|_| !moves(found));
+    if let Some(obstacle) = world.job(job).and_then(waits) {
         settled.explanation = Some(Explanation::of_obstacle(job, world.cell.applied(), 0, obstacle));
         return settled;
     }

@@ -77,11 +77,9 @@ fn share_shortage(view: &View<'_>, job: &Job, asks: &mut [GroupAsk]) {
         return;
     }
     let Some(left) = view.quota_of(job) else { return };
-    let steps: u64 = asks.iter().map(|ask| u64::from(ask.most - ask.least.min(ask.most))).sum();
-    let count = |ask: &GroupAsk, step: u64| {
-        let spare = u64::from(ask.most - ask.least.min(ask.most));
-        ask.most - u32::try_from(spare * step / steps).unwrap_or(0)
-    };
+    let spare = |ask: &GroupAsk| if ask.starts { u64::from(ask.most - ask.least.min(ask.most)) } else { 0 };
+    let steps: u64 = asks.iter().map(spare).sum();
+    let count = |ask: &GroupAsk, step: u64| ask.most - u32::try_from(spare(ask) * step / steps).unwrap_or(0);
     let fits = |step: u64| {
         let mut sums: BTreeMap<FlavorResource, i64> = BTreeMap::new();
         for ask in asks.iter() {

@@ -31,6 +31,7 @@ struct Entry<N> {
     line: u32,
     shard: Shard,
     kin: u32,
+    starts: bool,
     mark: u64,
     state: State,
     /// While it is taken: what its line pledged for it, and whether others follow it.
@@ -80,7 +81,7 @@ impl<N> Backlog<N> {
                 && entry.line == self.lines.number(&ticket.line);
             if same {
                 let moved = entry.mark != ticket.mark;
-                entry.mark = ticket.mark;
+                (entry.mark, entry.starts) = (ticket.mark, ticket.starts);
                 if moved && matches!(entry.state, State::Changed(_)) {
                     self.make_ready(job);
                 } else if moved && entry.state == State::Parked {
@@ -110,6 +111,7 @@ impl<N> Backlog<N> {
             line,
             shard: ticket.shard,
             kin,
+            starts: ticket.starts,
             mark: ticket.mark,
             state: State::Taken,
             pledge: None,
@@ -290,7 +292,9 @@ impl<N> Backlog<N> {
         let Some(entry) = self.entries.get_mut(&job) else { return };
         entry.note = None;
         let (kin, line, rank) = (entry.kin, entry.line, entry.rank);
-        self.lines.hold(line, rank);
+        if entry.starts && !rank.is_urgent() {
+            self.lines.hold(line, rank);
+        }
         self.kins.close(kin, rank, blocker, note);
     }
 

@@ -100,7 +100,7 @@ impl Line {
         let due = self.tag.saturating_add(self.pledged);
         match self.head() {
             Some(head) => (Some((head.is_idle(), due, head)), None, None),
-            None if self.awaited > 0 || (self.strict && self.taken > 0) => (None, Some(due), None),
+            None if self.awaited > 0 => (None, Some(due), None),
             None => (None, None, self.others.are_waited_for().then_some(due)),
         }
     }
@@ -164,41 +164,87 @@ impl Lines {
         });
     }
 
-    /// The line that is served next, and who is first in it: of the lines of the cohort tree whose turn it is the one
-    /// that `chooser` says.
+    /// The line that is served next, and who is first in it. Of the lines of one cohort tree that is the one that
+    /// `chooser` says; trees take turns by the lines that are served in them. Nothing while that depends on what was
+    /// taken. A tree in which it is the turn of a line that others are to serve first is passed over.
     pub(crate) fn next(&self, chooser: &mut dyn Chooser) -> Option<(u32, Rank)> {
-        let (due, head, line) = self.turn()?;
-        let root = self.lines[line as usize].root.as_ref().filter(|_| !head.is_idle());
-        let Some(root) = root.filter(|root| self.by_name.get(*root) != Some(&line)) else { return Some((line, head)) };
+        let mut best: Option<(u128, u32, Rank)> = None;
+        let mut seen: Vec<&Arc<str>> = Vec::new();
+        for &(is_idle, due, head, line) in &self.active {
+            if best.is_some_and(|(known, ..)| is_idle || known <= due) {
+                break;
+            }
+            if self.is_unsure(is_idle, due) {
+                return None;
+            }
+            let found = match self.tree_of(line).filter(|_| !is_idle) {
+                None if self.is_passed_over(due, line) => continue,
+                None => (due, line, head),
+                Some(root) if seen.contains(&root) => continue,
+                Some(root) => {
+                    seen.push(root);
+                    if self.is_passed_over(due, line) {
+                        continue;
+                    }
+                    self.first_of_tree(root, (due, head, line), chooser)
+                }
+            };
+            if best.is_none_or(|(known, ..)| found.0 < known) {
+                best = Some(found);
+            }
+        }
+        best.filter(|(due, ..)| !self.is_unsure(false, *due)).map(|(_, line, head)| (line, head))
+    }
+
+    /// Whether a line comes before one that is due then of which nobody knows yet who is first in it.
+    fn is_unsure(&self, is_idle: bool, due: u128) -> bool {
+        self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due)
+    }
+
+    /// Whether others are to serve a line of its tree before this one, which is due then.
+    fn is_passed_over(&self, due: u128, line: u32) -> bool {
+        let root = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0);
+        root.is_some_and(|root| self.served_first(due, line, root).is_some())
+    }
+
+    /// The root of the cohort tree that the line is below.
+    fn tree_of(&self, line: u32) -> Option<&Arc<str>> {
+        self.lines[line as usize].root.as_ref().filter(|root| self.by_name.get(*root) != Some(&line))
+    }
+
+    /// Who is served of the tree with this root, in which it is the turn of this line.
+    fn first_of_tree(
+        &self,
+        root: &Arc<str>,
+        (due, head, line): (u128, Rank, u32),
+        chooser: &mut dyn Chooser,
+    ) -> (u128, u32, Rank) {
         let of_tree = |&&(_, due, head, other): &&(bool, u128, Rank, u32)| {
-            let is_below = self.lines[other as usize].root.as_ref() == Some(root);
-            is_below && !head.is_idle() && self.served_first(due, other, root).is_none()
+            self.tree_of(other) == Some(root) && !head.is_idle() && self.served_first(due, other, root).is_none()
         };
         let heads = self.active.range((false, due, head, line)..).filter(of_tree);
         let at = chooser.first_of(&mut heads.clone().map(|(_, _, head, _)| head.job));
-        let chosen = heads.clone().nth(at).map(|&(_, _, head, line)| (line, head));
-        Some(chosen.unwrap_or((line, head)))
+        let chosen = heads.clone().nth(at).map(|&(_, due, head, line)| (due, line, head));
+        chosen.unwrap_or((due, line, head))
     }
 
-    /// The line whose turn it is, with its tag and who is first in it. Nothing while that depends on what was taken. A
-    /// tree in which it is the turn of a line that others are to serve first is passed over.
-    fn turn(&self) -> Option<(u128, Rank, u32)> {
+    /// Whether somebody could be served, whoever that is.
+    fn has_turn(&self) -> bool {
         let mut waiting: Vec<&Arc<str>> = Vec::new();
-        for &(is_idle, due, head, line) in &self.active {
-            if self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due) {
-                return None;
+        for &(is_idle, due, _, line) in &self.active {
+            if self.is_unsure(is_idle, due) {
+                return false;
             }
-            let root = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0);
-            let Some(root) = root else { return Some((due, head, line)) };
+            let Some(root) = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0) else { return true };
             if waiting.contains(&root) {
                 continue;
             }
-            if self.served_first(due, line, root).is_none() {
-                return Some((due, head, line));
+            if !self.is_passed_over(due, line) {
+                return true;
             }
             waiting.push(root);
         }
-        None
+        false
     }
 
     /// The line of the tree with this `root` that others are to serve before `line`, which is due then.
@@ -311,7 +357,7 @@ impl Lines {
 
     /// Whether any line has somebody to serve now, what was taken aside.
     pub(crate) fn has_ready(&self) -> bool {
-        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.turn().is_some()
+        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.has_turn()
     }
 
     /// Changes a line and keeps its place among the others right. A line that had nobody to serve for a while is owed

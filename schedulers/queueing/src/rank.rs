@@ -41,6 +41,8 @@ pub struct Ticket {
     pub shard: Shard,
     /// Equal for jobs that ask for the same and stand the same. A job unlike all others carries its own key here.
     pub kin: Arc<[u8]>,
+    /// Whether it waits to start: then it keeps back those behind it in a strict line while it finds no place.
+    pub starts: bool,
     /// Moves whenever something about the job changed that could let it be placed.
     pub mark: u64,
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 fn ticket(job: u64, line: &str, priority: i32, kin: &str) -> Ticket {
     let shard = Shard { class: Class::BATCH, number: (job % 2) as u16 };
     let rank = Rank { urgency: 2, priority: Reverse(priority), submitted: Index(job), job: JobId(job) };
-    Ticket { rank, line: line.into(), shard, kin: kin.as_bytes().into(), mark: 0 }
+    Ticket { rank, line: line.into(), shard, kin: kin.as_bytes().into(), starts: true, mark: 0 }
 }
 
 fn alone(job: u64, line: &str, priority: i32) -> Ticket {
@@ -155,8 +155,23 @@ fn of_one_cohort_tree_those_go_first_who_are_chosen() {
     while let Some(job) = jobs.take(&mut usize::MAX.clone(), &mut chooser) {
         order.push(job.0);
     }
-    // It is the turn of the first line each time, and others of its tree go first. Other trees have turns of their own.
-    assert_eq!(order, [2, 3, 1, 4, 5]);
+    // It is the turn of the first line each time, and others of its tree go first; those of other trees when their turn
+    // comes before that of who is served in its stead.
+    assert_eq!(order, [2, 4, 5, 3, 1]);
+}
+
+#[test]
+fn what_runs_keeps_nobody_back_in_a_strict_line() {
+    let grows = Ticket { starts: false, ..alone(1, "strict", 5) };
+    let mut repair = Ticket { starts: false, ..alone(2, "strict", 9) };
+    repair.rank.urgency = 0;
+    let mut jobs = backlog([grows, repair, alone(3, "strict", 0)]);
+    jobs.set_line(&"strict".into(), 1000, true, &"strict".into());
+    for job in [2, 1] {
+        assert_eq!(take(&mut jobs), Some(job));
+        jobs.park(JobId(job), room(1), "no room");
+    }
+    assert_eq!(take(&mut jobs), Some(3));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! P8 of flavors: what a job may have, where it may stand, and what its queue is charged.
 
 use super::{History, ended, job, node, placed};
+use crate::{Reason, ShortQuota};
 use ohm_model::{
-    Command, EventKind, Exit, FlavorQuota, GroupSpec, JobId, JobSpec, Outcome, QueueSpec, ResourceFlavor,
+    Command, EventKind, Exit, FlavorQuota, GroupIndex, GroupSpec, JobId, JobSpec, Outcome, QueueSpec, ResourceFlavor,
     ResourceGroup, ResourceQuota,
 };
 use std::collections::BTreeMap;
@@ -101,4 +102,29 @@ fn groups_that_are_placed_together_share_their_flavors() {
         history.job(0, spec.clone()).happened(vec![kind]);
         assert_eq!(history.broken().len(), expected, "{first} {second}");
     }
+}
+
+/// What stands on a flavor that its queue gave once gets no more of it.
+#[test]
+fn nothing_is_left_of_a_flavor_that_the_queue_does_not_give() {
+    let mut history = history();
+    history.job(0, queued("j"));
+    let told = |resource: &str, available: i64| {
+        let quota = Some(ShortQuota { resource: resource.into(), asked: 3000, available, ceded: 0 });
+        let reason = Reason {
+            group: GroupIndex(0),
+            beside: Vec::new(),
+            text: "quota".into(),
+            short: None,
+            total_nodes: 0,
+            open_nodes: 0,
+            misses: Vec::new(),
+            quota,
+        };
+        history.oracle.judge_reason(JobId::new(0, 0), &reason).is_some()
+    };
+    assert!(!told("gold:cpu", 0));
+    assert!(told("gold:cpu", 1000), "the queue gives none");
+    assert!(!told("spot:cpu", 2000));
+    assert!(told("spot:cpu", 0), "all of it is left");
 }

@@ -40,7 +40,8 @@ impl<'a> Judge<'a> {
         let (job, queue) = match self.guarded(guard).and_then(admitted) {
             Ok(found) => found,
             Err(reason) => {
-                let job = self.cell.jobs.get(guard.job).filter(|_| reason != ConflictReason::QueueHeld);
+                let of_queue = matches!(reason, ConflictReason::QueueHeld | ConflictReason::OutOfTurn);
+                let job = self.cell.jobs.get(guard.job).filter(|_| !of_queue);
                 let changed = job.map_or(self.cell.applied, |job| job.version);
                 return (first..end).for_each(|row| self.refuse(Row::Place(row as u32), None, reason, changed));
             }

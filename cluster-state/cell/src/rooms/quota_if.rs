@@ -110,9 +110,8 @@ impl<'a> QuotaIf<'a> {
 }
 
 /// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need,
-/// where they are not placed already. Less important jobs of its own queue do not have it: what stops for them is there
-/// for
-/// `job`, too.
+/// where they are not placed already. Less important jobs of its own queue do not have it: what stops for them is
+/// there for `job`, too.
 pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bool, over: &mut Grid) {
     for (other, preemption) in cell.preemptions.iter().filter(|(other, _)| *other != job.id) {
         let Some(other) = cell.jobs.get(other) else { continue };

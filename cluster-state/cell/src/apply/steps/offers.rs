@@ -60,6 +60,10 @@ pub(crate) fn has_other_flavors(cell: &Cell, job: &Job) -> bool {
 /// comes back when the command is over.
 pub(crate) fn leave_line(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
+    if tx.cell.turns.contains(&job) {
+        // Those behind it may be first by the time it comes back.
+        tx.free_quota(&job.spec.queue);
+    }
     tx.cell.turns.leave(&job, &tx.cell.shapes);
     tx.cell.turns.let_go(&job);
 }
