@@ -54,11 +54,10 @@ pub(crate) fn run(world: &mut World, jobs: &[Standing], passes: u32) -> (Vec<Set
 }
 
 impl Passes<'_> {
-    /// In a later pass than the first, what was told to stop has ended. Returns whether the next
-    /// one may find anything else.
+    /// In a later pass than the first, what was told to stop has ended. Returns whether the next one may find anything
+    /// else.
     fn pass(&mut self, is_later: bool) -> bool {
-        let is_ended = is_later && !self.world.end_all_stopping().is_empty();
-        if is_ended {
+        if is_later && !self.world.end_all_stopping().is_empty() {
             self.parked.clear();
         }
         let parked = self.parked.len();
@@ -78,7 +77,7 @@ impl Passes<'_> {
                 is_changed |= self.serve(job, *at, is_changed.then_some(&before));
             }
         }
-        is_ended || is_changed || self.parked.len() > parked
+        is_changed || self.parked.len() > parked || self.world.is_stopping()
     }
 
     /// The first job of each queue that waits and is not parked, with its rank and its place in the files.

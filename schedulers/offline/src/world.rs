@@ -246,6 +246,11 @@ impl World {
         self.end(runs)
     }
 
+    /// Whether any run is told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.cell.runs().iter().any(|(_, run)| run.stop.is_some())
+    }
+
     /// Lets every run end that is told to stop. Returns the job of each.
     pub(crate) fn end_all_stopping(&mut self) -> Vec<JobId> {
         let stopping = self.cell.runs().iter().map(|(_, run)| run).filter(|run| run.stop.is_some());

@@ -13,7 +13,7 @@
 //! would serve the rest alone. So is a line in which jobs of others come first: otherwise the fastest would serve its
 //! own first, however old those of others. Only lines of one cohort tree wait like this.
 
-use crate::chooser::Chooser;
+use crate::chooser::{Anybody, Chooser};
 use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -228,25 +228,6 @@ impl Lines {
         chosen.unwrap_or((due, line, head))
     }
 
-    /// Whether somebody could be served, whoever that is.
-    fn has_turn(&self) -> bool {
-        let mut waiting: Vec<&Arc<str>> = Vec::new();
-        for &(is_idle, due, _, line) in &self.active {
-            if self.is_unsure(is_idle, due) {
-                return false;
-            }
-            let Some(root) = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0) else { return true };
-            if waiting.contains(&root) {
-                continue;
-            }
-            if !self.is_passed_over(due, line) {
-                return true;
-            }
-            waiting.push(root);
-        }
-        false
-    }
-
     /// The line of the tree with this `root` that others are to serve before `line`, which is due then.
     fn served_first(&self, due: u128, line: u32, root: &Arc<str>) -> Option<u32> {
         let others = self.lines[line as usize].others;
@@ -357,7 +338,7 @@ impl Lines {
 
     /// Whether any line has somebody to serve now, what was taken aside.
     pub(crate) fn has_ready(&self) -> bool {
-        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.has_turn()
+        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.next(&mut Anybody).is_some()
     }
 
     /// Changes a line and keeps its place among the others right. A line that had nobody to serve for a while is owed

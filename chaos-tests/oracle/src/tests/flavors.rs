@@ -1,9 +1,9 @@
 //! P8 of flavors: what a job may have, where it may stand, and what its queue is charged.
 
+use super::p10::short_quota;
 use super::{History, ended, job, node, placed};
-use crate::{Reason, ShortQuota};
 use ohm_model::{
-    Command, EventKind, Exit, FlavorQuota, GroupIndex, GroupSpec, JobId, JobSpec, Outcome, QueueSpec, ResourceFlavor,
+    Command, EventKind, Exit, FlavorQuota, GroupSpec, JobId, JobSpec, Outcome, QueueSpec, ResourceFlavor,
     ResourceGroup, ResourceQuota,
 };
 use std::collections::BTreeMap;
@@ -110,18 +110,7 @@ fn nothing_is_left_of_a_flavor_that_the_queue_does_not_give() {
     let mut history = history();
     history.job(0, queued("j"));
     let told = |resource: &str, available: i64| {
-        let quota = Some(ShortQuota { resource: resource.into(), asked: 3000, available, ceded: 0 });
-        let reason = Reason {
-            group: GroupIndex(0),
-            beside: Vec::new(),
-            text: "quota".into(),
-            short: None,
-            total_nodes: 0,
-            open_nodes: 0,
-            misses: Vec::new(),
-            quota,
-        };
-        history.oracle.judge_reason(JobId::new(0, 0), &reason).is_some()
+        history.oracle.judge_reason(JobId::new(0, 0), &short_quota(resource, 3000, available)).is_some()
     };
     assert!(!told("gold:cpu", 0));
     assert!(told("gold:cpu", 1000), "the queue gives none");

@@ -316,6 +316,20 @@ fn a_claim_keeps_what_it_is_for_and_no_more() {
     assert!(sees_stuck(history, gang(2, 2, |_| {})), "half of each is");
 }
 
+/// What a job is told that lacks quota.
+pub(super) fn short_quota(resource: &str, asked: i64, available: i64) -> Reason {
+    Reason {
+        group: GroupIndex(0),
+        beside: Vec::new(),
+        text: "quota".into(),
+        short: None,
+        total_nodes: 0,
+        open_nodes: 0,
+        misses: Vec::new(),
+        quota: Some(ShortQuota { resource: resource.into(), asked, available, ceded: 0 }),
+    }
+}
+
 #[test]
 fn a_figure_of_a_quota_that_is_not_true_is_seen() {
     let mut history = cell();
@@ -323,17 +337,7 @@ fn a_figure_of_a_quota_that_is_not_true_is_seen() {
     history.put(queue("red", "", 5000, 0)).job(0, of_queue(3)).happened(vec![placed(0, 0, 3, 0)]);
     history.job(1, of_queue(4));
     let told = |asked: i64, available: i64| {
-        let reason = Reason {
-            group: GroupIndex(0),
-            beside: Vec::new(),
-            text: "quota".into(),
-            short: None,
-            total_nodes: 0,
-            open_nodes: 0,
-            misses: Vec::new(),
-            quota: Some(ShortQuota { resource: "cpu".into(), asked, available, ceded: 0 }),
-        };
-        history.oracle.judge_reason(JobId::new(1, 0), &reason).is_some()
+        history.oracle.judge_reason(JobId::new(1, 0), &short_quota("cpu", asked, available)).is_some()
     };
     assert!(!told(4000, 2000));
     assert!(told(4000, 1000), "more is left");

@@ -1,7 +1,6 @@
 //! The quota tree as it would be: with jobs stopped, and with what is promised to those for whom others were.
 
 use crate::cell::Cell;
-use crate::rooms::ceded::{Sums, add};
 use crate::rooms::grid::Grid;
 use crate::rooms::what_if::WhatIf;
 use crate::state::flavors::Charges;
@@ -59,13 +58,7 @@ impl<'a> QuotaIf<'a> {
 
     /// What the tasks of `job` that wait ask for together.
     pub fn asked(&self, job: &Job) -> Vec<(FlavorResource, i64)> {
-        let mut sums = Sums::new();
-        for group in &job.groups {
-            let waiting = i64::from(group.pending.len() + group.backing_off);
-            let charges = self.cell.shapes.get(group.shape).map_or(&[][..], |shape| &shape.charges);
-            charges.iter().for_each(|&(column, one)| add(&mut sums, column, one.saturating_mul(waiting)));
-        }
-        sums
+        waiting_request(self.cell, job).into_iter().collect()
     }
 
     /// What `job` is charged is given back.
