@@ -19,6 +19,7 @@ mod p10_reasons;
 mod p10_witness;
 mod p11_preemption;
 mod p11_rights;
+mod p11_room;
 mod p11_tree;
 mod p1_capacity;
 mod p2_kept_runs;
@@ -182,7 +183,7 @@ impl Oracle {
             p8_flavors::watch(index, &fact, (&self.books, &self.admissions.flavors, &self.quotas), broken);
             let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
             let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
-            self.preemptions.watch(index, &fact, known, broken);
+            self.preemptions.watch(index, &fact, (known, &self.claims), broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
             self.earmarks.note(index, &fact, broken);

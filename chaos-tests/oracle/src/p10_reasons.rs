@@ -75,7 +75,8 @@ pub(crate) fn judge_reason(ledger: &Ledger<'_>, job: JobId, reason: &Reason) -> 
         let left = ledger.quota_left(&spec.queue, resource);
         let is_known = left.is_some_and(|(least, most)| (least..=most).contains(&(available + ceded)));
         if asked <= available || !is_known {
-            return wrong(format!("{asked} of {resource} are asked for and {left:?} (least, most) are left"));
+            let told = format!("{asked} of {resource} are asked for, {available} are left beside {ceded}");
+            return wrong(format!("{told}: {left:?} (least, most) are left"));
         }
         if *ceded != 0 && !ledger.may_cede(job, spec) {
             return wrong(format!("no job comes before it that {ceded} of {resource} could be left to"));

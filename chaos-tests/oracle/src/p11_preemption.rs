@@ -3,19 +3,25 @@
 //!
 //! That a job fails for being stopped is judged with P7, which counts failures.
 
+use crate::claims::Claims;
 use crate::facts::{Fact, Rules, Taken, is_granted};
 use crate::history::Broken;
 use crate::p11_rights::Case;
+use crate::p11_room::RoomCase;
 use crate::p11_tree::{Count, Known, Promise, Promises};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, EventKind, Exit, Index, JobId, Outcome, PreemptionChange, PreemptionEvent, StopCause, Victim,
+    Command, EventKind, Exit, Index, JobId, Nomination, Outcome, PreemptionChange, PreemptionEvent, PreemptionNeed,
+    RunRef, StopCause, Victim,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Two jobs may stop each other so often in turns while each has until then what it got by that, and both stay as they
 /// are: one of them takes back what it has lost, the other one what is its own.
 const TURNS_MAX: u32 = 3;
+
+/// A job may be stopped so often for one that never gets what it needs.
+const AGAIN_MAX: u32 = 4;
 
 /// The books.
 #[derive(Default)]
@@ -25,7 +31,11 @@ pub(crate) struct Preemptions {
     /// Whether the entry at hand changes queues or sharing: no event says when.
     is_changing: bool,
     /// Who is to be stopped in the entry at hand, by the job that they are stopped for.
-    asked: BTreeMap<JobId, VecDeque<Vec<Victim>>>,
+    asked: BTreeMap<JobId, VecDeque<(Vec<Victim>, Vec<Nomination>)>>,
+    /// Since when jobs stand.
+    placed_ms: BTreeMap<JobId, u64>,
+    /// How often one job was stopped for another one that has not stood since, and while no node came or went.
+    again: BTreeMap<(JobId, JobId), u32>,
     /// Jobs that may have lost tasks: they are repaired, which goes before new work.
     hurt: BTreeSet<JobId>,
     /// By two jobs: who was stopped last, and how often they have taken turns.
@@ -47,7 +57,10 @@ impl Preemptions {
                     let granted = is_granted(transaction, verdict, Row::Preempt(0));
                     if let Some(guard) = transaction.jobs.first().filter(|_| granted && !transaction.preempt.is_empty())
                     {
-                        self.asked.entry(guard.job).or_default().push_back(transaction.preempt.clone());
+                        self.asked
+                            .entry(guard.job)
+                            .or_default()
+                            .push_back((transaction.preempt.clone(), transaction.nominate.clone()));
                     }
                 }
                 _ => {}
@@ -59,17 +72,27 @@ impl Preemptions {
     }
 
     /// Judges one fact; all that is `known` knows of it already.
-    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, known: Known<'_>, broken: &mut Vec<Broken>) {
-        let kind = match *fact {
-            Fact::Updated { job, .. } => return self.turns.retain(|(one, other), _| *one != job && *other != job),
-            Fact::Registered { .. } | Fact::Submitted { .. } => return,
-            Fact::Happened { kind, .. } => kind,
+    pub(crate) fn watch(
+        &mut self,
+        index: Index,
+        fact: &Fact<'_>,
+        (known, claims): (Known<'_>, &Claims),
+        broken: &mut Vec<Broken>,
+    ) {
+        let (at_ms, kind) = match *fact {
+            Fact::Updated { job, .. } => {
+                self.again.retain(|(one, other), _| *one != job && *other != job);
+                return self.turns.retain(|(one, other), _| *one != job && *other != job);
+            }
+            Fact::Registered { .. } => return self.again.clear(),
+            Fact::Submitted { .. } => return,
+            Fact::Happened { at_ms, kind } => (at_ms, kind),
         };
         let mut tell = |what: String| broken.push(Broken::new("P11", format!("entry {index}: {what}")));
         match kind {
             EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Waits { .. }, .. }) => {
-                let victims = self.asked.get_mut(job).and_then(VecDeque::pop_front).unwrap_or_default();
-                self.preempting(index, *job, &victims, known, &mut tell);
+                let asked = self.asked.get_mut(job).and_then(VecDeque::pop_front).unwrap_or_default();
+                self.preempting((index, at_ms), *job, &asked, (known, claims), &mut tell);
             }
             EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { .. }, .. }) => {
                 self.promises.remove(job);
@@ -87,10 +110,16 @@ impl Preemptions {
                 }
                 self.settle_turns(*job, known);
                 if !known.stands(*job) {
+                    self.placed_ms.remove(job);
                     self.promises.values_mut().for_each(|promise| _ = promise.stopping.remove(job));
                 }
             }
+            EventKind::NodeHealth { .. } | EventKind::NodeCordoned { .. } | EventKind::NodeDraining { .. } => {
+                self.again.clear();
+            }
             EventKind::Placed { job, group, first, .. } if !known.books.has_returned(*job, *group, *first) => {
+                self.placed_ms.entry(*job).or_insert(at_ms);
+                self.again.retain(|(taker, _), _| taker != job);
                 self.judge_taking(*job, known, &mut tell);
             }
             _ => {}
@@ -104,10 +133,10 @@ impl Preemptions {
 
     fn preempting(
         &mut self,
-        index: Index,
+        (index, now_ms): (Index, u64),
         job: JobId,
-        victims: &[Victim],
-        known: Known<'_>,
+        (victims, rooms): &(Vec<Victim>, Vec<Nomination>),
+        (known, claims): (Known<'_>, &Claims),
         tell: &mut impl FnMut(String),
     ) {
         let name = known.name(job);
@@ -119,22 +148,52 @@ impl Preemptions {
         }
         let mut named = BTreeSet::new();
         for victim in victims {
-            let stops = self.promises.values().any(|promise| promise.stopping.contains(&victim.job));
-            if !named.insert(victim.job) || stops {
+            if !named.insert(victim.job) || self.stops_already(victim, known) {
                 tell(format!("{} is stopped for {name} although it stops for others", known.name(victim.job)));
             }
             self.take_turns(job, victim.job, known, tell);
+            self.count_again(job, victim, known, tell);
         }
-        for victim in victims {
+        for victim in victims.iter().filter(|victim| victim.is_whole()) {
             self.end_turns(victim.job, |other| other != job);
         }
         let case = Case { known, promises: &self.promises, is_fair: self.is_fair, job, victims };
-        if let Some(problem) = case.problem().filter(|_| !self.is_changing) {
+        let problem = match victims.first().map(|victim| victim.need) {
+            Some(PreemptionNeed::Room) => {
+                let (hurt, placed_ms) = (&self.hurt, &self.placed_ms);
+                RoomCase { case, rooms, claims, hurt, placed_ms, now_ms }.problem()
+            }
+            _ => case.problem(),
+        };
+        if let Some(problem) = problem.filter(|_| !self.is_changing) {
             let victims: Vec<&str> = victims.iter().map(|victim| known.name(victim.job)).collect();
             tell(format!("{} must stop for {name}: {problem}", victims.join(", ")));
         }
-        let stopping = named.iter().copied().filter(|victim| known.stands(*victim)).collect();
+        let whole = victims.iter().filter(|victim| victim.is_whole()).map(|victim| victim.job);
+        let stopping = whole.filter(|victim| known.stands(*victim)).collect();
         self.promises.insert(job, Promise { victims: named, stopping, since: index });
+    }
+
+    /// Whether so much of a job stops already: all of it for others, or one of the tasks that are named.
+    fn stops_already(&self, victim: &Victim, known: Known<'_>) -> bool {
+        let stops = |run: &RunRef| {
+            let found = known.books.live(victim.job, run.task.group.0).find(|(task, _)| *task == run.task.task.0);
+            found.is_none_or(|(_, standing)| standing.stopping)
+        };
+        self.promises.values().any(|promise| promise.stopping.contains(&victim.job)) || victim.runs.iter().any(stops)
+    }
+
+    /// One need is met by stopping somebody once; that it is stopped anew means that the job did not get what it was
+    /// stopped for, which may happen for once.
+    fn count_again(&mut self, job: JobId, victim: &Victim, known: Known<'_>, tell: &mut impl FnMut(String)) {
+        if !victim.is_whole() {
+            return;
+        }
+        let times = self.again.entry((job, victim.job)).or_insert(0);
+        *times += 1;
+        if *times > AGAIN_MAX {
+            tell(format!("{} is stopped for {} again and again", known.name(victim.job), known.name(job)));
+        }
     }
 
     fn take_turns(&mut self, job: JobId, victim: JobId, known: Known<'_>, tell: &mut impl FnMut(String)) {

@@ -31,10 +31,14 @@ impl Case<'_> {
         self.problem_of_need(spec, &ask).or_else(|| self.problem_of_quota(spec, &ask))
     }
 
-    fn problem_of_policy(&self, spec: &JobSpec, policy: QueuePreemption, victim: &Victim) -> Option<String> {
+    /// Why the policies of its queue do not let the job stop this one by the reason that is told.
+    pub(crate) fn problem_of_policy(&self, spec: &JobSpec, policy: QueuePreemption, victim: &Victim) -> Option<String> {
         use PreemptionPolicy::{Any, LowerOrNewerEqualPriority, LowerPriority};
         let (own, reason) = (spec.priority, victim.reason);
         let other = self.known.spec(victim.job)?;
+        if !spec.preempts || !other.preemptible {
+            return Some(format!("{} is not to be stopped for it", other.name));
+        }
         let tree = self.known.quotas.tree();
         let because = |what: &str| Some(format!("{} {what}", other.name));
         if !self.known.is_active(victim.job) {
@@ -77,11 +81,11 @@ impl Case<'_> {
         }
     }
 
-    fn tree(&self, count: Count) -> QuotaTree {
+    pub(crate) fn tree(&self, count: Count) -> QuotaTree {
         self.known.tree(self.job, self.promises, count)
     }
 
-    fn lift(&self, tree: &mut QuotaTree, victim: JobId, count: Count, times: i64) {
+    pub(crate) fn lift(&self, tree: &mut QuotaTree, victim: JobId, count: Count, times: i64) {
         if let Some(spec) = self.known.spec(victim) {
             tree.charge(&spec.queue, &self.known.charged(victim, self.promises, count), -times);
         }

@@ -96,10 +96,12 @@ impl<'a> Known<'a> {
             return Amounts::new();
         }
         let mut charged = self.quotas.charged(job, self.books);
-        if count == Count::Fewest || promises.values().any(|promise| promise.victims.contains(&job)) {
+        let reserved = self.admissions.reservation(job).filter(|_| count == Count::Most);
+        // What is reserved stays so while a part stops.
+        let gives_back = reserved.is_none() && promises.values().any(|promise| promise.victims.contains(&job));
+        if count == Count::Fewest || gives_back {
             take(&mut charged, &self.stopping(job));
         }
-        let reserved = self.admissions.reservation(job).filter(|_| count == Count::Most);
         for (at, group) in (0u16..).zip(reserved.map_or(&[][..], |spec| &spec.groups)) {
             let live = self.books.live(job, at).count() as u32;
             add(&mut charged, &self.quotas.named(job, at, asks(group, group.count.saturating_sub(live))));

@@ -127,7 +127,11 @@ impl Admissions {
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
             // What is reserved for it is given back at once.
             EventKind::RepairFailed { job, .. } => self.end(*job),
-            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Stopped { .. }, .. }) => {
+            EventKind::Preemption(PreemptionEvent {
+                job,
+                change: PreemptionChange::Stopped { runs: None, .. },
+                ..
+            }) => {
                 self.end(*job);
             }
             EventKind::TasksLost { job, standing: 0, .. } => self.may_end(*job),

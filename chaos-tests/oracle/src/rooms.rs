@@ -67,7 +67,8 @@ pub(crate) fn rooms_beside(books: &Books, counts: impl Fn(JobId, Standing) -> bo
 }
 
 impl Room {
-    fn empty(book: &NodeBook) -> Self {
+    /// All of a node.
+    pub(crate) fn empty(book: &NodeBook) -> Self {
         let capacity = &book.spec.capacity;
         let devices = capacity.iter().map(|(name, amount)| (name.clone(), i64::from(device_count(name, *amount))));
         let devices = devices.filter(|(_, count)| *count > 0);

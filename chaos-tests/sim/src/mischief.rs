@@ -3,7 +3,8 @@
 
 use ohm_framework::{Decision, Plan, PlannedJob, View};
 use ohm_model::{
-    ClassId, Grain, GroupIndex, Guard, Index, JobId, NodeId, Nomination, Purpose, RunRef, StopCause, TaskIndex,
+    ClassId, Grain, GroupIndex, Guard, Index, JobId, NodeId, Nomination, PreemptionNeed, PreemptionReason, Purpose,
+    RunRef, StopCause, TaskIndex, Victim,
 };
 use ohm_stdx::Prng;
 use std::cell::Cell;
@@ -135,7 +136,7 @@ fn give_up(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
     }
 }
 
-/// Stops somebody less important, or tries to stop somebody who is not.
+/// Stops somebody for room, with a right and a need or without.
 fn preempt(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
     let Some(node) = any_node(view, dice) else { return };
     let own = planned.job.job;
@@ -147,7 +148,11 @@ fn preempt(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
         .filter(|run| run.task.job != own)
         .collect();
     if let Some(run) = dice.pick(&runs) {
-        planned.evict.push((*run, StopCause::Preempted));
+        let runs = if dice.chance(500) { vec![*run] } else { Vec::new() };
+        let (need, reason) = (PreemptionNeed::Room, PreemptionReason::LowerPriority);
+        nominate(planned, view, dice);
+        planned.nominate.iter_mut().for_each(|room| room.node = node);
+        planned.preempt.push(Victim { job: run.task.job, need, reason, runs });
         planned.grain = Grain::AllOrNothing;
     }
 }

@@ -5,7 +5,7 @@ mod preemption;
 mod profiles;
 
 pub(crate) use jobs::job;
-use preemption::{preemption, scheduling};
+use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 
 use crate::faults::Change;
@@ -143,8 +143,8 @@ fn resource_groups(dice: &mut Prng) -> Vec<ResourceGroup> {
 
 /// A queue with drawn quota and policies.
 fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
-    let preemption = preemption(dice, name);
-    QueueSpec { preemption, ..quota(dice, name) }
+    let (preemption, min_runtime_seconds) = (preemption(dice, name), min_runtime_seconds(dice, name));
+    QueueSpec { preemption, min_runtime_seconds, ..quota(dice, name) }
 }
 
 /// A queue with drawn quota.

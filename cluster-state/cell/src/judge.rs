@@ -12,7 +12,8 @@ mod charge;
 mod flavors;
 mod heads;
 mod moves;
-mod preemption;
+pub(crate) mod preemption;
+mod preemption_room;
 mod rows;
 pub(crate) mod scratch;
 pub(crate) mod slices;
@@ -33,7 +34,7 @@ use crate::state::requests::add_charges;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Claim, Conflict, ConflictReason, FlavorResource, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId,
-    Nomination, Purpose, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
+    Nomination, PreemptionNeed, Purpose, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -121,7 +122,7 @@ impl<'a> Judge<'a> {
         if gives_up && (more || !transaction.claim.is_empty()) {
             return Err(ConflictReason::Malformed);
         }
-        // Nor does whoever stops others for quota: it is placed once they have ended.
+        // Nor does whoever stops others for what it lacks: it is placed once they have ended.
         if !transaction.preempt.is_empty() && !preemption::is_pure(cell, transaction) {
             return Err(ConflictReason::Malformed);
         }
@@ -149,18 +150,19 @@ impl<'a> Judge<'a> {
             self.refuse(Row::Flavor(row), None, ConflictReason::FlavorMissing, self.cell.applied);
         }
         if !transaction.evict.is_empty() {
-            let guarded = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
-            let guarded = guarded.filter(|job| judge_not_held(self.cell, job).is_ok());
-            let highest = guarded.map(|job| job.spec.priority).max();
             for (row, (run, cause)) in transaction.evict.iter().enumerate() {
-                if let Err(reason) = self.judge_eviction(*run, *cause, highest) {
+                if let Err(reason) = self.judge_eviction(*run, *cause) {
                     self.refuse(Row::Evict(row as u32), None, reason, self.cell.applied);
                 }
             }
         }
         if let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) {
             let job = self.job_of(guard.job).map_err(|reason| (0, reason));
-            if let Err((row, reason)) = job.and_then(|job| preemption::judge(self.cell, job, &transaction.preempt)) {
+            let judged = job.and_then(|job| match preemption::need_of(transaction) {
+                PreemptionNeed::Quota => preemption::judge(self.cell, job, &transaction.preempt),
+                PreemptionNeed::Room => preemption_room::judge(self.cell, &mut self.scratch.over, job, transaction),
+            });
+            if let Err((row, reason)) = judged {
                 self.refuse(Row::Preempt(row), None, reason, self.cell.applied);
             }
         }
@@ -251,10 +253,10 @@ impl<'a> Judge<'a> {
         self.chosen.job(job)
     }
 
-    /// A victim is of a job in this transaction, or less important than one: `highest` is the highest priority among
-    /// those whose guards hold. One that has ended is fine; one whose task runs again under another incarnation is not.
-    /// A repair is given up only while something waits to be repaired, and nothing else of the loss is still to come.
-    fn judge_eviction(&self, run: RunRef, cause: StopCause, highest: Option<i32>) -> Result<(), ConflictReason> {
+    /// A run that is stopped so is of a job in this transaction: others are stopped by preemption only. One that has
+    /// ended is fine; one whose task runs again under another incarnation is not. A repair is given up only while
+    /// something waits to be repaired, and nothing else of the loss is still to come.
+    fn judge_eviction(&self, run: RunRef, cause: StopCause) -> Result<(), ConflictReason> {
         let Some(job) = self.cell.jobs.get(run.task.job) else { return Ok(()) };
         if cause == StopCause::RepairFailed {
             self.guarded(self.guard_of(job.id).ok_or(ConflictReason::Malformed)?)?;
@@ -273,13 +275,11 @@ impl<'a> Judge<'a> {
         if task.incarnation != run.incarnation {
             return Err(ConflictReason::TaskNotPending);
         }
-        if let Some(guard) = self.guard_of(job.id) {
-            let gives_up = cause == StopCause::RepairFailed;
-            let whole = gives_up && !job.may_be_given_up();
-            self.guarded(guard)?;
-            return if whole { Err(ConflictReason::JobChanged) } else { Ok(()) };
-        }
-        if highest.is_some_and(|highest| highest > job.spec.priority) { Ok(()) } else { Err(ConflictReason::Held) }
+        let guard = self.guard_of(job.id).ok_or(ConflictReason::NoRight)?;
+        let gives_up = cause == StopCause::RepairFailed;
+        let whole = gives_up && !job.may_be_given_up();
+        self.guarded(guard)?;
+        if whole { Err(ConflictReason::JobChanged) } else { Ok(()) }
     }
 
     fn judge_nomination(&self, nomination: &Nomination) -> Result<(), ConflictReason> {

@@ -79,10 +79,9 @@ impl Holds {
                 self.charge(job, &shape.charges, room.count, &mut quota);
             }
         }
-        let told = || transaction.preempt.iter().map(|victim| victim.job).collect();
         let preemptor = transaction.jobs.first().filter(|_| !transaction.preempt.is_empty()).map(|guard| guard.job);
         if let Some(job) = preemptor {
-            lay_preemption(&mut self.over, job, told());
+            lay_preemption(&mut self.over, job, transaction.preempt.clone());
         }
         Taken { preemptor, rooms: self.over.keep(cell, from), quota }
     }

@@ -16,6 +16,7 @@ pub mod flavors;
 pub mod plan;
 pub mod planner;
 pub mod preempt;
+mod preempt_room;
 mod repair;
 
 mod abroad;
@@ -54,4 +55,5 @@ pub use planner::{Budget, Need, Planner, Work, WorkItem, need_of};
 pub use scheduler::{SchedulerCore, Standing, is_class_known};
 pub use ticket::rank_of;
 pub use turns::Turns;
+pub use victims::live::LiveJobs;
 pub use view::{Board, View};

@@ -151,8 +151,10 @@ impl<P: Planner> SchedulerCore<P> {
         let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
         let changes = &mut self.changes;
         let (nodes, jobs) = (std::mem::take(&mut changes.nodes), std::mem::take(&mut changes.jobs));
+        self.live.changed(&jobs);
         if std::mem::take(&mut changes.all) {
             self.planner.reset(&view);
+            self.live.reset();
         } else if !nodes.is_empty() || !jobs.is_empty() {
             let (nodes, jobs): (Vec<_>, Vec<_>) = (nodes.into_iter().collect(), jobs.into_iter().collect());
             self.planner.changed(&view, &nodes, &jobs);
@@ -283,7 +285,7 @@ fn take_jobs<P: Planner>(core: &mut SchedulerCore<P>) -> Vec<JobId> {
     jobs.take(core.config.jobs_per_pass).collect()
 }
 
-/// Gives up a job that finds no place, claims room for it, stops others for it, or lets it wait. What was planned
+/// Stops others for a job that finds no place, gives it up, claims room for it, or lets it wait. What was planned
 /// before, also in the same pass, is under way by then.
 fn seek_otherwise<P: Planner>(
     core: &mut SchedulerCore<P>,
@@ -291,15 +293,17 @@ fn seek_otherwise<P: Planner>(
     (job, item, why): (JobId, Option<WorkItem>, Box<Explanation>),
     out: &mut Vec<SchedulerEffect>,
 ) {
-    let given_up = core.give_up(job, &why);
-    core.counters.given_up += u64::from(given_up.is_some());
-    let claim = given_up.or_else(|| claim_for(core.follower.cell(), job, &why));
     // Whom to stop is worked out where it can be said at once.
-    if claim.is_none() && !core.has_room() && seeks_victims(core.follower.cell(), job, &why) {
+    if !core.has_room() && item.is_some_and(|item| seeks_victims(core.follower.cell(), item, &why)) {
         return core.backlog.give_back(job);
     }
     core.tell_planner();
-    let claim = claim.or_else(|| preempt(core, item?, &why));
+    let stops_others = item.and_then(|item| preempt(core, item, &why));
+    let claim = stops_others.or_else(|| {
+        let given_up = core.give_up(job, &why);
+        core.counters.given_up += u64::from(given_up.is_some());
+        given_up.or_else(|| claim_for(core.follower.cell(), job, &why))
+    });
     match claim.or_else(|| claim_head(core, item?, &why)) {
         Some(_) if !core.has_room() => core.backlog.give_back(job),
         Some(planned) => {

@@ -62,7 +62,7 @@ pub struct PlannedJob {
     pub reserve: bool,
     /// Its groups to which room is owed from now on.
     pub claim: Vec<GroupIndex>,
-    /// Jobs to stop for the quota that they have. Such a plan places nothing.
+    /// Jobs to stop, whole or in part, for the quota or the room that they have. Such a plan places nothing.
     pub preempt: Vec<Victim>,
     /// Why nothing more is planned for it, if something will still be missing after the commit.
     pub rest: Option<Box<Explanation>>,
@@ -108,7 +108,7 @@ impl PlannedJob {
             + self.evict.len() * 32
             + self.nominate.len() * 40
             + self.claim.len() * 12
-            + self.preempt.len() * 16;
+            + self.preempt.iter().map(|victim| 24 + victim.runs.len() * 28).sum::<usize>();
         rows + others + 64
     }
 }

@@ -1,13 +1,16 @@
-//! A job that lacks quota stops others that have it, where the rules of its queue let it and it will then find room.
+//! A job that lacks quota or room stops others that have it, where the rules let it and it will then find room.
 //!
 //! A planner is shown the cell as if the victims had ended. Its rows become rooms that are kept for the job, in the
-//! same transaction that tells the victims to stop: whom it stops for nothing, it does not stop.
+//! same transaction that tells the victims to stop: whom it stops for nothing, it does not stop. Who may be stopped for
+//! quota is in `victims.rs`, who for room in `preempt_room.rs`.
 
 use crate::explain::{Explanation, Obstacle};
 use crate::flavors::{choices, may_choose};
 use crate::plan::{Decision, PlannedJob};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::preempt_room::{seek, seeks_room};
 use crate::scheduler::SchedulerCore;
+use crate::victims::live::LiveJobs;
 use crate::victims::victims;
 use crate::view::{Board, View};
 use ohm_cell::{Cell, Job, Run, free_quota, kept_until_ms, preemptions};
@@ -26,18 +29,21 @@ pub struct Preempting {
     pub nodes: Vec<NodeId>,
 }
 
-/// The plan that stops others for a job that waits for quota, if there is one.
+/// The plan that stops others for a job that waits for quota or room, if there is one.
 pub(crate) fn preempt<P: Planner>(
     core: &mut SchedulerCore<P>,
     item: WorkItem,
     why: &Explanation,
 ) -> Option<PlannedJob> {
     let cell = core.follower.cell();
-    if !seeks_victims(cell, item.job, why) {
+    if !seeks_victims(cell, item, why) {
         return None;
     }
+    if lacks_room(why) {
+        core.live.bring_up(cell);
+    }
     let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
-    let found = plan_preemption(&mut core.planner, &mut board, item, why, &mut core.dice);
+    let found = plan_preemption(&mut core.planner, &mut board, item, (why, &core.live), &mut core.dice);
     // What was shown as ended is not.
     core.planner.changed(&board.view(), &found.nodes, &[]);
     core.changes.nodes.extend(found.nodes);
@@ -51,7 +57,7 @@ pub(crate) fn preempt_to_reserve(
     flavors: &[FlavorChoice],
     why: &Explanation,
 ) -> Option<PlannedJob> {
-    if !seeks_victims(view.cell(), job.id, why) {
+    if !lacks_quota(why) || !may_preempt_for_quota(view.cell(), job.id) {
         return None;
     }
     let victims = victims(view.what(), job);
@@ -60,30 +66,60 @@ pub(crate) fn preempt_to_reserve(
     (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, rest, ..planned })
 }
 
-/// Whether the job lacks quota and may stop others for it.
-pub(crate) fn seeks_victims(cell: &Cell, job: JobId, why: &Explanation) -> bool {
-    matches!(why.obstacle, Obstacle::Quota { .. }) && may_preempt(cell, job)
+/// Whether the job lacks what others have, and may stop them for it.
+pub(crate) fn seeks_victims(cell: &Cell, item: WorkItem, why: &Explanation) -> bool {
+    match lacks_room(why) {
+        true => may_preempt_for_room(cell, item),
+        false => lacks_quota(why) && item.need == Need::Start && may_preempt_for_quota(cell, item.job),
+    }
+}
+
+fn lacks_quota(why: &Explanation) -> bool {
+    matches!(why.obstacle, Obstacle::Quota { .. })
+}
+
+fn lacks_room(why: &Explanation) -> bool {
+    matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. })
 }
 
 /// Whether the queue of a job lets it stop others, and none stop for it yet.
-fn may_preempt(cell: &Cell, id: JobId) -> bool {
+fn may_preempt_for_quota(cell: &Cell, id: JobId) -> bool {
     let queue = cell.jobs().get(id).and_then(|job| cell.quota().get(&job.spec.queue));
     let policy = queue.map(|queue| queue.spec.preemption).unwrap_or_default();
     policy != QueuePreemption::default() && preemptions(cell).get(id).is_none()
 }
 
-/// The plan that stops others for the job of `item`, which waits for quota as `why` says.
+/// Whether a job lets others be stopped for room, and none stop for it yet.
+fn may_preempt_for_room(cell: &Cell, item: WorkItem) -> bool {
+    let job = cell.jobs().get(item.job).filter(|job| seeks_room(job, item.need));
+    job.is_some() && preemptions(cell).get(item.job).is_none()
+}
+
+/// The plan that stops others for the job of `item`, which waits for quota or room as `why` says; `live` are the jobs
+/// that stand.
 pub fn plan_preemption<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
     item: WorkItem,
-    why: &Explanation,
+    (why, live): (&Explanation, &LiveJobs),
     dice: &mut Prng,
 ) -> Preempting {
     let cell = board.cell();
-    let lacks_quota = item.need == Need::Start && matches!(why.obstacle, Obstacle::Quota { .. });
-    let waits = |job: &&Job| lacks_quota && may_preempt(cell, job.id);
-    let Some(job) = cell.jobs().get(item.job).map(AsRef::as_ref).filter(waits) else { return Preempting::default() };
+    let seeks = |_: &&Job| seeks_victims(cell, item, why);
+    let Some(job) = cell.jobs().get(item.job).map(AsRef::as_ref).filter(seeks) else { return Preempting::default() };
+    match lacks_room(why) {
+        true => for_room(planner, board, (item, job), (why, live), dice),
+        false => for_quota(planner, board, (item, job), why, dice),
+    }
+}
+
+fn for_quota<P: Planner>(
+    planner: &mut P,
+    board: &mut Board<'_>,
+    (item, job): (WorkItem, &Job),
+    why: &Explanation,
+    dice: &mut Prng,
+) -> Preempting {
     for flavors in ways(board, job) {
         let chosen = job.with_flavors(&flavors);
         let victims = victims(board.view().what(), chosen.as_ref().unwrap_or(job));
@@ -91,10 +127,30 @@ pub fn plan_preemption<P: Planner>(
             continue;
         }
         let (placed, nodes) = place_after(planner, board, item, &victims, dice);
-        let planned = placed.map(|placed| into_rooms(cell, placed, flavors, victims, why));
+        let planned = placed.map(|placed| into_rooms(board.cell(), placed, flavors, victims, why));
         return Preempting { planned, nodes };
     }
     Preempting::default()
+}
+
+fn for_room<P: Planner>(
+    planner: &mut P,
+    board: &mut Board<'_>,
+    (item, job): (WorkItem, &Job),
+    (why, live): (&Explanation, &LiveJobs),
+    dice: &mut Prng,
+) -> Preempting {
+    let mut nodes = Vec::new();
+    for flavors in ways(board, job) {
+        let chosen = job.with_flavors(&flavors);
+        let job = chosen.as_ref().unwrap_or(job);
+        let found = seek(planner, &mut board.with_job(job), (item, job), live, dice);
+        nodes.extend(found.nodes);
+        if let Some((placed, victims)) = found.planned {
+            return Preempting { planned: Some(into_rooms(board.cell(), placed, flavors, victims, why)), nodes };
+        }
+    }
+    Preempting { planned: None, nodes }
 }
 
 /// The ways to take flavors that are looked at, the preferred one first.

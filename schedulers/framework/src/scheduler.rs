@@ -9,6 +9,7 @@ use crate::heads::Heads;
 use crate::holds::Holds;
 use crate::input::{Again, Proceed, SchedulerConfig, SchedulerEffect, SchedulerInput};
 use crate::planner::Planner;
+use crate::victims::live::LiveJobs;
 use crate::view::View;
 use ohm_cell::Cell;
 use ohm_client::{Follower, FollowerCore, LeaseConfig, Member, MemberConfig, MemberEffect, SessionInput};
@@ -54,6 +55,8 @@ pub struct SchedulerCore<P> {
     pub(crate) attempts: BTreeMap<JobId, u32>,
     /// Jobs that found no room, and may become heads of their lines.
     pub(crate) heads: Heads,
+    /// The jobs that stand, for those that look for room where others are.
+    pub(crate) live: LiveJobs,
     /// Lines of which others have work.
     pub(crate) abroad: Abroad,
     /// Queues in which quota is left to jobs of others.
@@ -115,6 +118,7 @@ impl<P: Planner> SchedulerCore<P> {
             backlog: Backlog::default(),
             attempts: BTreeMap::new(),
             heads: Heads::default(),
+            live: LiveJobs::default(),
             abroad: Abroad::default(),
             ceding: Ceding::default(),
             second_passes: BTreeMap::new(),

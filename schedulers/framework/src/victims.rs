@@ -1,9 +1,11 @@
-//! Whom a job stops that lacks quota. The rules are the cell's ([`Preemptor`]); which of those that it may stop are
+//! Whom a job stops that lacks quota or room. The rules are the cell's ([`Preemptor`]); which of those that it may stop are
 //! stopped is decided here, by one of two searches of Kueue.
 
 mod classical;
 mod fair;
+pub(crate) mod live;
 mod order;
+pub(crate) mod pieces;
 
 use ohm_cell::{Job, Preemptor, QuotaIf, WhatIf};
 use ohm_model::Victim;

@@ -20,6 +20,14 @@ impl Explanation {
     }
 
     fn obstacle_text(&self, cell: &Cell, job: Option<&Job>) -> String {
+        let mut text = self.lack_text(cell, job);
+        if matches!(self.obstacle, Obstacle::Quota { .. } | Obstacle::Room | Obstacle::Domain { .. }) {
+            text.extend(stopping_text(cell, self.job).map(|stopping| format!(" {stopping}")));
+        }
+        text
+    }
+
+    fn lack_text(&self, cell: &Cell, job: Option<&Job>) -> String {
         match &self.obstacle {
             Obstacle::Room => {
                 let group = job.and_then(|job| job.spec.groups.get(usize::from(self.group.0)));
@@ -57,9 +65,7 @@ impl Explanation {
             }
             Obstacle::NoFlavor { queue, why, .. } => no_flavor_text(queue, why),
             Obstacle::Quota { queue, column, asked, available, ceded } => {
-                let mut text = quota_text(cell, (queue, *column), (*asked, *available, *ceded));
-                text.extend(stopping_text(cell, self.job).map(|stopping| format!(" {stopping}")));
-                text
+                quota_text(cell, (queue, *column), (*asked, *available, *ceded))
             }
             Obstacle::Turn { queue, first } => {
                 let first = cell.jobs().get(*first).map_or("another job", |job| job.spec.name.as_str());
@@ -219,7 +225,7 @@ fn quota_text(
 /// Who was told to stop for the job.
 fn stopping_text(cell: &Cell, job: JobId) -> Option<String> {
     let preemption = preemptions(cell).get(job)?;
-    let jobs = preemption.victims.iter().filter_map(|victim| cell.jobs().get(*victim));
+    let jobs = preemption.victims.keys().filter_map(|victim| cell.jobs().get(*victim));
     let stopping: Vec<&str> = jobs.filter(|job| job.live() > 0).map(|job| job.spec.name.as_str()).collect();
     Some(match &stopping[..] {
         [] => "Others have stopped for it: what they had is kept for it.".to_string(),

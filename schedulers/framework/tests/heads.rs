@@ -17,7 +17,7 @@ fn busy_world(seed: u64) -> World {
 fn stands_after_ms(world: &mut World, nodes: u32, for_ms: u64) -> Option<u64> {
     world.submit((0..12).map(single).collect());
     world.run(200);
-    let gang = JobSpec { priority: 10, ..job("gang", Class::BATCH, nodes, nodes, 4_000) };
+    let gang = JobSpec { priority: 10, preempts: false, ..job("gang", Class::BATCH, nodes, nodes, 4_000) };
     world.submit(vec![gang]);
     let begun_ms = world.now_ms;
     let mut number = 12;

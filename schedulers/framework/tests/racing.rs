@@ -176,7 +176,7 @@ fn race(seed: u64, sweep_ms: u64) -> Totals {
         totals.lost += counters.lost;
         assert_eq!(counters.void, 0, "seed {seed}");
         if replica.alive {
-            assert_eq!(replica.core.in_flight(), 0, "seed {seed}: something is under way for ever");
+            assert_eq!(replica.core.in_flight(), 0, "seed {seed}: something is under way for ever: {counters:?}");
         }
     }
     totals

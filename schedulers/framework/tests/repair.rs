@@ -88,7 +88,7 @@ fn above_its_minimum_nothing_is_given_up() {
 fn a_repair_comes_before_new_work_of_higher_priority() {
     let mut world = world(3, |_| {});
     let mut other = job("other", Class::BATCH, 2, 2, 1_000);
-    other.priority = 9;
+    (other.priority, other.preempts) = (9, false);
     lose(&mut world, "n1");
     world.submit(vec![other]);
     world.run(60);
@@ -129,7 +129,7 @@ fn a_repair_that_finds_no_room_claims_the_next_whoever_plans_new_work() {
     let classes = [Class::BATCH, Class::SERVICE];
     let mut world = world_of(2, &classes, |gang| gang.repair.policy = RepairPolicy::Wait);
     let mut rival = job("rival", Class::SERVICE, 2, 1, 1_000);
-    rival.priority = 9;
+    (rival.priority, rival.preempts) = (9, false);
     world.submit(vec![rival]);
     world.run(100);
     lose(&mut world, "n1");

@@ -5,7 +5,7 @@
 
 use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run};
 use ohm_framework::preempt::plan_preemption;
-use ohm_framework::{Board, Budget, Decision, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
+use ohm_framework::{Board, Budget, Decision, LiveJobs, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeConclusion,
@@ -188,7 +188,7 @@ impl World {
                 let mut decisions = planner.plan(&mut board, &work, &mut dice).decisions;
                 let mut looked_at = Vec::new();
                 if let [Decision::Unplaced(why)] = &decisions[..] {
-                    let found = plan_preemption(planner, &mut board, item, why, &mut dice);
+                    let found = plan_preemption(planner, &mut board, item, (why, &LiveJobs::of(&self.cell)), &mut dice);
                     looked_at = found.nodes;
                     decisions = found.planned.map_or(decisions, |planned| vec![Decision::Planned(Box::new(planned))]);
                 }

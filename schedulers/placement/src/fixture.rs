@@ -224,6 +224,7 @@ impl World {
             evict: planned.evict.clone(),
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),
+            preempt: planned.preempt.clone(),
             ..Transaction::empty(shard, Epoch(1), self.cell.applied(), planned.grain)
         })
     }

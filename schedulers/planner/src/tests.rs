@@ -7,6 +7,7 @@ mod fixed;
 mod flavors;
 mod pipeline;
 mod preemption;
+mod preemption_room;
 mod properties;
 mod scores;
 mod service;
@@ -22,6 +23,11 @@ use ohm_placement::fixture;
 /// A planner that knows no cell yet.
 fn fresh() -> ProfilePlanner {
     of(Class::BATCH)
+}
+
+/// The same for the jobs of a class.
+fn fresh_of(class: &str) -> ProfilePlanner {
+    of(class.parse().expect("a class"))
 }
 
 fn check(text: &str, expected: &str) {

@@ -7,8 +7,8 @@ use ohm_model::PreemptionReason::{
     InClusterQueue, InCohortFairSharing, InCohortReclaimWhileBorrowing, InCohortReclamation,
 };
 use ohm_model::{
-    FairSharing, Grain, JobGuard, PreemptionChange, PreemptionEvent, PreemptionPolicy, PreemptionReason,
-    QueuePreemption, Scheduling, Transaction, Verdict, Victim,
+    FairSharing, Grain, JobGuard, PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionPolicy,
+    PreemptionReason, QueuePreemption, Scheduling, Transaction, Verdict, Victim,
 };
 
 const TAKER: u32 = 0;
@@ -44,12 +44,22 @@ impl History {
     /// The log lets these be stopped for a job.
     fn stops(&mut self, by: u32, victims: &[(u32, PreemptionReason)]) -> &mut Self {
         let id = |number: u32| JobId::new(number, 0);
-        let preempt: Vec<Victim> = victims.iter().map(|&(job, reason)| Victim { job: id(job), reason }).collect();
+        let preempt: Vec<Victim> =
+            victims.iter().map(|&(job, reason)| Victim::whole(id(job), PreemptionNeed::Quota, reason)).collect();
         let named = preempt.iter().map(|victim| (victim.job.to_string(), victim.reason)).collect();
-        let told = preemption(by, "taker", PreemptionChange::Waits { victims: named, until_ms: 1_000_000 });
+        let told = preemption(
+            by,
+            "taker",
+            PreemptionChange::Waits { need: PreemptionNeed::Quota, victims: named, until_ms: 1_000_000 },
+        );
         let mut kinds = vec![told];
         for (number, reason) in victims {
-            let change = PreemptionChange::Stopped { by: "taker".into(), reason: *reason };
+            let change = PreemptionChange::Stopped {
+                by: "taker".into(),
+                need: PreemptionNeed::Quota,
+                runs: None,
+                reason: *reason,
+            };
             kinds.push(preemption(*number, "victim", change));
             let live: Vec<u32> = self.oracle.books.live(id(*number), 0).map(|(task, _)| task).collect();
             kinds.extend(live.into_iter().map(|task| stopping(*number, task, 0, StopCause::Preempted)));
@@ -191,7 +201,11 @@ fn p11_nobody_is_stopped_twice_for_one_need() {
     other.job(5, of("other", "a", 3, 0)).stops(TAKER, RECLAIMS);
     assert!(!other.stops(5, RECLAIMS).broken().is_empty(), "it stops for others");
     let mut unasked = cohort(policy(Never, Any), 4);
-    let told = preemption(TAKER, "taker", PreemptionChange::Waits { victims: Vec::new(), until_ms: 0 });
+    let told = preemption(
+        TAKER,
+        "taker",
+        PreemptionChange::Waits { need: PreemptionNeed::Quota, victims: Vec::new(), until_ms: 0 },
+    );
     assert!(!unasked.happened(vec![told]).broken().is_empty(), "nobody has asked for it");
 }
 

@@ -1,5 +1,6 @@
 //! Jobs of drawn shapes: gangs, arrays, services, leaders with workers, and some that ask for rare things.
 
+use super::preemption::of_job;
 use crate::layout::{PUT_TAINT, QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
@@ -43,6 +44,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
     let restarts = lasting && (draw / 3).is_multiple_of(3);
     let survivors = if restarts { Survivors::RestartAll } else { Survivors::Notify };
     spare(&mut groups, class, &name, draw);
+    let (preempts, preemptible) = of_job(dice, &name);
     JobSpec {
         name,
         namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
@@ -50,6 +52,8 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
         queue: queue.into(),
         priority,
         priority_class: String::new(),
+        preempts,
+        preemptible,
         labels: Default::default(),
         repair: RepairSpec { survivors, provision: (draw / 7).is_multiple_of(2), ..repair },
         groups,

@@ -25,7 +25,20 @@ pub(super) fn preemption(dice: &Prng, name: &str) -> QueuePreemption {
             lower_priority,
             max_priority_threshold: (lower_priority && own.chance(500)).then_some(threshold),
         },
+        outside_root: [Never, LowerPriority][usize::from(own.chance(400))],
     }
+}
+
+/// For how long a queue protects what has just started from other queues.
+pub(super) fn min_runtime_seconds(dice: &Prng, name: &str) -> u64 {
+    let mut own = apart(dice, &format!("protection of {name}"));
+    if name != "all" && own.chance(200) { own.between(2, 20) } else { 0 }
+}
+
+/// Whether others may be stopped for the job called `name`, and it for others.
+pub(super) fn of_job(dice: &Prng, name: &str) -> (bool, bool) {
+    let mut own = apart(dice, name);
+    (!own.chance(150), !own.chance(100))
 }
 
 /// Whether flavors for which others are stopped are taken before others.

@@ -35,7 +35,7 @@ use ohm_model::transaction::Row;
 use ohm_model::{
     Class, ConflictReason, EventKind, FlavorResource, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination,
     Outcome, Placement, Purpose, RepairPolicy, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef, Transaction,
-    Verdict,
+    Verdict, Victim,
 };
 use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,7 @@ pub(crate) fn perform(
         match nomination.purpose {
             _ if refused.contains(&Row::Nominate(row as u32)) => {}
             Purpose::Spare => hold_spare(tx, nomination),
-            Purpose::Preemptor { .. } => nominate(tx, nomination),
+            Purpose::Preemptor { .. } => nominate(tx, nomination, &transaction.preempt),
             Purpose::Head { .. } => heads.push(*nomination),
             Purpose::Move | Purpose::Repair => {}
         }
@@ -421,10 +421,13 @@ fn reserve(tx: &mut Tx<'_>, job: JobId) {
     tx.touch_job(job);
 }
 
-/// Keeps room for a preemptor, in place of what is kept for its group on the node.
-fn nominate(tx: &mut Tx<'_>, nomination: &Nomination) {
-    let job = tx.job(nomination.job);
-    let (job, group, priority) = (nomination.job, nomination.group.0, job.spec.priority);
+/// Keeps room for a preemptor, in place of what is kept for its group on the node: from its victims, too, however
+/// important they are.
+fn nominate(tx: &mut Tx<'_>, nomination: &Nomination, victims: &[Victim]) {
+    let (job, group) = (nomination.job, nomination.group.0);
+    let priority_of = |job: JobId| tx.jobs.get(job).map(|job| job.spec.priority);
+    let of_victims = victims.iter().filter_map(|victim| priority_of(victim.job));
+    let priority = of_victims.chain(priority_of(job)).max().unwrap_or_default();
     let (node, count, purpose, since) = (nomination.node, nomination.count, nomination.purpose, tx.index());
     sweep_nominations(tx, node, |former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));
     let tasks = RangeSet::default();

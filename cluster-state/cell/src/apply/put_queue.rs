@@ -99,6 +99,9 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     if spec.is_cohort && spec.max_waiting_jobs > 0 {
         return invalid("spec.maxWaitingJobs", "a cohort holds no jobs; say it of its queues".into());
     }
+    if spec.is_cohort && spec.min_runtime_seconds > 0 {
+        return invalid("spec.minRuntimeSeconds", "a cohort holds no jobs; say it of its queues".into());
+    }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();
         return Err(Refusal::NameTaken { kind: "queue".into(), name: spec.name.clone(), hint });
@@ -153,6 +156,8 @@ fn check_preemption(spec: &QueueSpec) -> Result<(), Refusal> {
         ("spec.preemption.withinClusterQueue", "all jobs of the own queue are never preempted")
     } else if !preemption.reclaim_within_cohort.is_within_cohort() {
         ("spec.preemption.reclaimWithinCohort", "who is newer counts within a queue only")
+    } else if !preemption.outside_root.is_outside_root() {
+        ("spec.preemption.outsideRoot", "from outside the root only what is more important may stop jobs of the queue")
     } else if borrows && preemption.reclaim_within_cohort == PreemptionPolicy::Never {
         ("spec.preemption.borrowWithinCohort", "who borrows preempts only where `reclaimWithinCohort` is not Never")
     } else {

@@ -362,6 +362,8 @@ fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
         ("spec.queue", old.queue != new.queue),
         ("spec.priorityClassName", old.priority_class != new.priority_class),
         ("spec.priority", old.priority != new.priority),
+        ("spec.preemptionPolicy", old.preempts != new.preempts),
+        ("spec.preemptible", old.preemptible != new.preemptible),
         ("spec.retries", old.retries != new.retries),
         ("spec.activeDeadlineSeconds", old.active_deadline_seconds != new.active_deadline_seconds),
         ("spec.pendingTimeoutSeconds", old.pending_timeout_seconds != new.pending_timeout_seconds),

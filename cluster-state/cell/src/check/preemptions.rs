@@ -11,14 +11,14 @@ pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
             continue;
         };
         let name = &job.spec.name;
-        if !waits_as_told(job, preemption) {
+        if !waits_as_told(cell, id, preemption) {
             broken.push(format!("P11: others stop for {name}, which is not as it was, or waits no more"));
         }
-        if preemption.victims.is_empty() || preemption.victims.contains(&id) {
+        if preemption.victims.is_empty() || preemption.victims.contains_key(&id) {
             broken.push(format!("P11: nobody, or {name} itself, stops for {name}"));
         }
         if preemption.until_ms > cell.now_ms.saturating_add(GRACE_MS_MAX).saturating_add(SLACK_MS) {
-            broken.push(format!("P11: quota is kept for {name} for too long"));
+            broken.push(format!("P11: what others gave back is kept for {name} for too long"));
         }
     }
     for id in cell.preemptions.takers().filter(|id| !has_or_awaits(cell, *id)) {

@@ -1,5 +1,5 @@
-//! Judging a preemption for quota: the job lacks what its victims have, each of them may be stopped for it, and none is
-//! stopped for nothing.
+//! Judging a preemption: the job lacks what its victims have, each of them may be stopped for it, and none is stopped
+//! for nothing. Here for quota; for room see `preemption_room.rs`.
 
 use super::admission::judge_turn;
 use crate::cell::Cell;
@@ -11,21 +11,29 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::preemption::{Preemptor, promised_victims};
 use crate::state::admission::Standing;
 use crate::state::jobs::Job;
-use ohm_model::{ConflictReason, Grain, Purpose, Transaction, Victim};
+use ohm_model::{ConflictReason, Grain, PreemptionNeed, Purpose, Transaction, Victim};
 use std::collections::BTreeSet;
 
-/// Whether a transaction that stops others for quota does nothing else but keep room for its job, no longer than the
-/// quota is kept.
+/// Whether a transaction that stops others does nothing else but keep room for its job, no longer than what they give
+/// back is kept, and stops all of them for one need; for quota whole jobs only.
 pub(super) fn is_pure(cell: &Cell, transaction: &Transaction) -> bool {
     let until_ms = kept_until_ms(cell, &transaction.preempt);
     let alone = transaction.jobs.len() == 1 && transaction.grain == Grain::AllOrNothing;
     let nothing = transaction.place.is_empty() && transaction.evict.is_empty() && transaction.reserve.is_empty();
     let is_kept_as_long = |purpose| matches!(purpose, Purpose::Preemptor { expires_ms } if expires_ms <= until_ms);
     let rooms = transaction.nominate.iter().all(|room| is_kept_as_long(room.purpose));
-    alone && nothing && rooms && transaction.claim.is_empty()
+    let needs_quota = need_of(transaction) == PreemptionNeed::Quota;
+    let is_alike = |victim: &Victim| victim.need == need_of(transaction) && (victim.is_whole() || !needs_quota);
+    let alike = transaction.preempt.iter().all(is_alike);
+    alone && nothing && rooms && alike && transaction.claim.is_empty()
 }
 
-/// Whether `job` needs what its victims have, and may stop them.
+/// What the job of the transaction lacks.
+pub(crate) fn need_of(transaction: &Transaction) -> PreemptionNeed {
+    transaction.preempt.first().map_or(PreemptionNeed::Quota, |victim| victim.need)
+}
+
+/// Whether `job` needs the quota that its victims have, and may stop them.
 ///
 /// # Errors
 /// The place of the first victim that may not be stopped for it, and why.

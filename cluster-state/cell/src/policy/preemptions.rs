@@ -1,14 +1,16 @@
-//! Preemption for quota: jobs are stopped whole for one that lacks what they have, and that is kept for it.
+//! Preemption: jobs are stopped, whole or in part, for one that lacks the quota or the room that they have, and that is
+//! kept for it.
 //!
 //! ```text
-//! waits for quota ──▶ planner chooses victims and finds rooms ──▶ the log judges right and need
+//! waits for quota or room ──▶ planner chooses victims and rooms ──▶ the log judges right and need
 //!                                                                     │ victims stop, and wait again
-//!   nobody else is charged what they give back ◀──────────────────────┤
+//!   nobody else is charged what they give back, and their room        │
+//!   is taken by what is more important only ◀─────────────────────────┤
 //!                                                                     ▼
-//!                                over: it stands · its time is over · it changed, or waits no more
+//!          over: it stands · its time is over · it changed, or waits no more · a room of it is lost
 //! ```
-//! What is kept is nothing that is charged: the log leaves it to the job when it judges others, see
-//! `rooms/promised.rs`.
+//! What is kept of quota is nothing that is charged: the log leaves it to the job when it judges others, see
+//! `rooms/promised.rs`. What is kept of room are nominations (`rooms/nominations.rs`); none outlives its preemption.
 //!
 //! No two jobs stop each other for ever: one that was stopped in return for a job that it had stopped does not stop it
 //! again for a smaller share, or to borrow, while that one has what it got and neither they nor the queues change.
@@ -17,17 +19,26 @@
 //! who got something from others is remembered while it has or awaits it.
 
 use crate::apply::Tx;
+use crate::apply::steps::holds::sweep_nominations;
 use crate::apply::steps::jobs::{clear_held, clear_nominations, release_reservation};
 use crate::apply::steps::kept::forget_kept_of;
 use crate::apply::steps::repairs::drop_repair;
-use crate::apply::steps::runs::stop_runs;
+use crate::apply::steps::runs::{stop_run, stop_runs};
 use crate::cell::Cell;
+use crate::judge::preemption::need_of;
+use crate::policy::admission::settle_preempted;
 use crate::rooms::nominations::Held;
-use crate::state::jobs::Job;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::planned_rooms::{PlannedRooms, end_stopping};
+use crate::rooms::reads::live_slot;
+use crate::state::jobs::JobState;
+use crate::state::nodes::NOMINATED;
 use crate::state::preemptions::Preemption;
 use crate::state::timers::Timer;
 use crate::state::turns::{has_quota, waits_to_start};
-use ohm_model::{EventKind, JobId, PreemptionChange, StopCause, Transaction, Victim};
+use ohm_model::{
+    EventKind, GroupIndex, JobId, NodeId, PreemptionChange, PreemptionNeed, StopCause, Transaction, Victim,
+};
 use std::collections::BTreeSet;
 
 /// What is kept is kept for so long once the last victim should have ended.
@@ -44,31 +55,41 @@ pub fn kept_until_ms(cell: &Cell, victims: &[Victim]) -> u64 {
 pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) else { return };
     let until_ms = kept_until_ms(tx, &transaction.preempt);
-    let (since, id) = (tx.index(), guard.job);
-    let victims: BTreeSet<JobId> = transaction.preempt.iter().map(|victim| victim.job).collect();
-    tx.preemptions.take_from(id, &victims);
-    tx.preemptions.put(id, Preemption { since, until_ms, version: guard.version, victims });
+    let (since, id, need) = (tx.index(), guard.job, need_of(transaction));
+    let whole = transaction.preempt.iter().filter(|victim| victim.is_whole());
+    tx.preemptions.take_from(id, whole.map(|victim| victim.job));
+    let victims = transaction.preempt.iter().map(|victim| (victim.job, victim.runs.clone())).collect();
+    tx.preemptions.put(id, Preemption { need, since, until_ms, version: guard.version, victims });
     tx.arm(until_ms, Timer::Preemption(id));
     tx.touch_job(id);
-    let by = tx.job(id).spec.name.clone();
     let named = |victim: &Victim| (tx.job(victim.job).spec.name.clone(), victim.reason);
     let victims = transaction.preempt.iter().map(named).collect();
-    tell(tx, id, PreemptionChange::Waits { victims, until_ms });
-    for Victim { job, reason } in &transaction.preempt {
-        tell(tx, *job, PreemptionChange::Stopped { by: by.clone(), reason: *reason });
-        release_reservation(tx, *job);
-        drop_repair(tx, *job);
-        forget_kept_of(tx, *job);
-        stop_runs(tx, *job, StopCause::Preempted);
-        clear_nominations(tx, *job);
-        let version = tx.index();
-        let victim = tx.job_mut(*job);
-        (victim.version, victim.reason) = (version, format!("it was stopped for {by} ({})", reason.name()));
-        tx.touch_job(*job);
-    }
+    tell(tx, id, PreemptionChange::Waits { need, victims, until_ms });
+    transaction.preempt.iter().for_each(|victim| stop_for(tx, id, victim));
 }
 
-/// The time may be over for which quota is kept for the job.
+/// Stops one victim: what is stopped whole gives up all that it has.
+fn stop_for(tx: &mut Tx<'_>, id: JobId, victim: &Victim) {
+    let (by, job) = (tx.job(id).spec.name.clone(), victim.job);
+    let runs = (!victim.is_whole()).then_some(victim.runs.len() as u32);
+    tell(tx, job, PreemptionChange::Stopped { by: by.clone(), need: victim.need, runs, reason: victim.reason });
+    if !victim.is_whole() {
+        let slots: Vec<u32> = victim.runs.iter().filter_map(|run| live_slot(tx, *run)).collect();
+        slots.into_iter().for_each(|slot| stop_run(tx, slot, StopCause::Preempted));
+        return settle_preempted(tx, job);
+    }
+    release_reservation(tx, job);
+    drop_repair(tx, job);
+    forget_kept_of(tx, job);
+    stop_runs(tx, job, StopCause::Preempted);
+    clear_nominations(tx, job);
+    let version = tx.index();
+    let stopped = tx.job_mut(job);
+    (stopped.version, stopped.reason) = (version, format!("it was stopped for {by} ({})", victim.reason.name()));
+    tx.touch_job(job);
+}
+
+/// The time may be over for which something is kept for the job.
 pub(crate) fn end_kept_quota(tx: &mut Tx<'_>, id: JobId) {
     if tx.preemptions.get(id).is_some_and(|preemption| preemption.until_ms <= tx.now_ms) {
         end_preemption(tx, id, "its time is over");
@@ -81,14 +102,12 @@ pub(crate) fn settle_preemptions(tx: &mut Tx<'_>) {
     if tx.preemptions.is_empty() && tx.preemptions.knows_nobody() {
         return;
     }
+    lose_rooms(tx);
     let named: BTreeSet<JobId> = tx.touched_jobs().iter().copied().collect();
     for id in named {
         if let Some(preemption) = tx.preemptions.get(id) {
-            match tx.jobs.get(id) {
-                Some(job) if has_quota(job) => end_preemption(tx, id, "it has its quota"),
-                Some(job) if waits_as_told(job, preemption) => {}
-                _ => end_preemption(tx, id, "it changed, or waits no more"),
-            }
+            let reason = why_over(tx, id, preemption);
+            reason.into_iter().for_each(|reason| end_preemption(tx, id, reason));
         }
         if !has_or_awaits(tx, id) {
             tx.preemptions.forget_taken(id);
@@ -96,14 +115,64 @@ pub(crate) fn settle_preemptions(tx: &mut Tx<'_>) {
     }
 }
 
+/// Gives up rooms of preemptors on the nodes that the command named: the node takes no such work any more, or what is
+/// more important has the room. A gang needs all of its rooms.
+fn lose_rooms(tx: &mut Tx<'_>) {
+    let nominated = |node: &NodeId| tx.nodes.flags(*node) & NOMINATED != 0;
+    let nodes: BTreeSet<NodeId> = tx.touched_nodes().iter().copied().filter(nominated).collect();
+    for node in nodes {
+        let kept = tx.nominations.on_node(node).iter().filter(|held| held.is_preemptor());
+        let jobs: BTreeSet<JobId> =
+            kept.map(|held| held.job).filter(|job| tx.preemptions.get(*job).is_some()).collect();
+        for id in jobs.into_iter().filter(|id| !has_its_room(tx, *id, node)).collect::<Vec<_>>() {
+            match tx.jobs.get(id).is_some_and(|job| job.starts_whole()) {
+                true => end_preemption(tx, id, "a room of it is lost"),
+                false => {
+                    sweep_nominations(tx, node, |held| held.job != id || !held.is_preemptor());
+                    tx.touch_job(id);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the rooms that are kept on `node` for the job, which others stopped for, will fit there once what stops has
+/// ended.
+fn has_its_room(cell: &Cell, id: JobId, node: NodeId) -> bool {
+    let Some(job) = cell.jobs.get(id) else { return false };
+    let kept = cell.nominations.on_node(node).iter().filter(|held| held.job == id && held.is_preemptor());
+    let rooms = kept.map(|held| (GroupIndex(held.group), node, held.count));
+    let mut over = Overlay::default();
+    end_stopping(cell, &mut over, node);
+    PlannedRooms::of(job, rooms).fit(cell, &mut over)
+}
+
+/// Why nothing is kept for the job any more, if so.
+fn why_over(cell: &Cell, id: JobId, preemption: &Preemption) -> Option<&'static str> {
+    let job = cell.jobs.get(id).filter(|job| job.version == preemption.version && job.state == JobState::Active);
+    let Some(job) = job else { return Some("it changed, or waits no more") };
+    match preemption.need {
+        PreemptionNeed::Quota if has_quota(job) => Some("it has its quota"),
+        PreemptionNeed::Quota => (!waits_to_start(job)).then_some("it changed, or waits no more"),
+        PreemptionNeed::Room if job.pending() == 0 => Some("it stands"),
+        PreemptionNeed::Room if !has_rooms(cell, id) => Some("its rooms are used, or lost"),
+        PreemptionNeed::Room => None,
+    }
+}
+
+/// Whether room is kept for the job that others stopped for.
+fn has_rooms(cell: &Cell, id: JobId) -> bool {
+    cell.nominations.of_job(id).any(|(_, held)| held.is_preemptor())
+}
+
 /// Whether the job has quota, or others stop for it.
 pub(crate) fn has_or_awaits(cell: &Cell, id: JobId) -> bool {
     cell.preemptions.get(id).is_some() || cell.jobs.get(id).is_some_and(|job| has_quota(job))
 }
 
-/// Whether the job still is the one that others were stopped for.
-pub(crate) fn waits_as_told(job: &Job, preemption: &Preemption) -> bool {
-    waits_to_start(job) && job.version == preemption.version
+/// Whether the job still is the one that others were stopped for, and waits.
+pub(crate) fn waits_as_told(cell: &Cell, id: JobId, preemption: &Preemption) -> bool {
+    why_over(cell, id, preemption).is_none()
 }
 
 /// Nothing is promised to the job any more of what others were stopped for.

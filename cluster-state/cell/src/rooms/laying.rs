@@ -8,7 +8,7 @@ use crate::state::requests::charged;
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, Nomination, Placement, RunRef, ShapeId};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, Nomination, Placement, RunRef, ShapeId, Victim};
 use ohm_stdx::bug::{self, Bug};
 
 impl<'a> From<&'a Cell> for ShapesAndQuota<'a> {
@@ -103,6 +103,11 @@ impl Overlay {
         free_room(self, cell, run);
     }
 
+    /// Takes the room of a run again that [`Overlay::end_run`] gave back.
+    pub fn resume_run(&mut self, cell: &Cell, run: &Run) {
+        change_room(self, cell, run, 1);
+    }
+
     /// Gives back what these runs of `job` have, room and quota. Returns the job as if they were lost: their tasks, and
     /// no others, wait to be placed again. A planner that finds places for them has found where they may move to.
     pub fn leave(&mut self, cell: &Cell, job: &Job, runs: &[RunRef]) -> Job {
@@ -128,8 +133,8 @@ impl Overlay {
     }
 }
 
-/// These jobs are told to stop for the quota that `job` lacks, until [`drop_preemption`].
-pub fn lay_preemption(over: &mut Overlay, job: JobId, victims: Vec<JobId>) {
+/// These are told to stop for what `job` lacks, until [`drop_preemption`].
+pub fn lay_preemption(over: &mut Overlay, job: JobId, victims: Vec<Victim>) {
     over.preempting.push((job, victims));
 }
 
@@ -179,15 +184,20 @@ fn free_run(over: &mut Overlay, cell: &Cell, job: &Job, run: &Run) {
 }
 
 fn free_room(over: &mut Overlay, cell: &Cell, run: &Run) {
+    change_room(over, cell, run, -1);
+}
+
+/// Takes the room of a run; with -1 gives it back.
+fn change_room(over: &mut Overlay, cell: &Cell, run: &Run, by: i32) {
     let Some(shape) = cell.shapes.get(run.shape) else { return };
     let (group, node) = (run.run.task.group, run.node);
-    take_room(over, (group, node), (run.shape, shape), -1);
+    take_room(over, (group, node), (run.shape, shape), by);
     for (&(resource, request), &mask) in shape.devices.iter().zip(run.devices.as_deref().unwrap_or(&[])) {
         if mask != 0 {
-            over.take_devices(group, node, resource, (mask, -(request.min(DEVICE_MILLI) as i16)));
+            over.take_devices(group, node, resource, (mask, request.min(DEVICE_MILLI) as i16 * by as i16));
         }
     }
-    over.add_on_node(run.run.task.job, group, node, -1);
+    over.add_on_node(run.run.task.job, group, node, by);
 }
 
 /// A group of which nothing stays, nor of those placed with it, may go to another domain.

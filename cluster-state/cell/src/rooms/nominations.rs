@@ -111,9 +111,9 @@ impl Held {
         (self.job, self.group) != (job, group.0) && self.binds(job, priority)
     }
 
-    /// Whether ports of the room are kept from waiting tasks and from moves: those of a promise are not.
+    /// Whether ports of the room are kept from waiting tasks and from moves: those of a head are not.
     pub(crate) fn holds_ports(&self) -> bool {
-        !self.is_promised()
+        !self.is_head()
     }
 
     /// Whether it is a spare of its group.

@@ -7,7 +7,7 @@ use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::quota::{QueueId, Quota};
 use crate::state::shapes::{Shape, Shapes};
-use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId, ShapeId};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId, ShapeId, Victim};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive tasks of a group and where they go: (first, count, node).
@@ -37,7 +37,7 @@ pub struct Overlay {
     /// Nodes whose held room, as the cell has it, does not count.
     bared: BTreeSet<NodeId>,
     /// Who is told to stop for whom besides.
-    pub(crate) preempting: Vec<(JobId, Vec<JobId>)>,
+    pub(crate) preempting: Vec<(JobId, Vec<Victim>)>,
     /// The domain of groups, where it is another one than the cell has.
     domains: BTreeMap<(JobId, u16), Option<u32>>,
     steps: Vec<(GroupIndex, Step)>,

@@ -2,7 +2,10 @@
 
 use crate::cell::Cell;
 use crate::rooms::grid::Grid;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::reads::live_slot;
 use crate::rooms::what_if::WhatIf;
+use crate::rules::preemption::room::Stopping;
 use crate::state::flavors::Charges;
 use crate::state::jobs::Job;
 use crate::state::preemptions::{Preemption, Preemptions};
@@ -30,14 +33,23 @@ impl<'a> QuotaIf<'a> {
 
     /// The same with what is laid over the cell.
     pub fn promised_over(what: WhatIf<'a>, job: &Job) -> Self {
-        let (cell, mut tree) = (what.cell, QuotaIf::over(what));
+        Self::promised_beside(what.cell, what.over, job)
+    }
+
+    /// The same, apart from how long the overlay lives.
+    pub fn promised_beside(cell: &'a Cell, over: &Overlay, job: &Job) -> Self {
+        let what = WhatIf { cell, over };
+        let mut tree = QuotaIf { cell, over: over.queues.clone() };
         let is_placed = |job: &Job| (0..job.groups.len()).any(|at| what.placed(job.id, GroupIndex(at as u16)) > 0);
         tree.promise(job, is_placed);
         for (other, victims) in what.over.preempting.iter().filter(|(other, _)| *other != job.id) {
             let Some(other) = cell.jobs.get(*other) else { continue };
-            victims.iter().filter_map(|victim| cell.jobs.get(*victim)).for_each(|victim| tree.stop(victim));
+            for victim in victims {
+                let Some(job) = cell.jobs.get(victim.job) else { continue };
+                tree.stop_part(Stopping { job, runs: &victim.runs });
+            }
             if !yields(other, job) {
-                charge(cell, other, &waiting_request(cell, other), 1, &mut tree.over);
+                charge(cell, other, &uncharged_request(cell, other), 1, &mut tree.over);
             }
         }
         tree
@@ -64,6 +76,14 @@ impl<'a> QuotaIf<'a> {
     /// What `job` is charged is given back.
     pub fn stop(&mut self, job: &Job) {
         charge(self.cell, job, &charged(self.cell, job), -1, &mut self.over);
+    }
+
+    /// What so much of a job is charged is given back: all of it, or its runs that stop.
+    pub fn stop_part(&mut self, victim: Stopping<'_>) {
+        match victim.runs.is_empty() {
+            true => self.stop(victim.job),
+            false => charge(self.cell, victim.job, &runs_charges(self.cell, victim), -1, &mut self.over),
+        }
     }
 
     /// It is charged again.
@@ -110,9 +130,14 @@ pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bo
         let Some(other) = cell.jobs.get(other) else { continue };
         give_back(cell, preemption, over);
         if !yields(other, job) && !is_placed(other) {
-            charge(cell, other, &waiting_request(cell, other), 1, over);
+            charge(cell, other, &uncharged_request(cell, other), 1, over);
         }
     }
+}
+
+/// What a job that waits will be charged beside what it is: nothing where its quota is reserved.
+fn uncharged_request(cell: &Cell, job: &Job) -> Charges {
+    if job.reserved.is_empty() { waiting_request(cell, job) } else { Charges::new() }
 }
 
 /// Whether `other` leaves to `job` what others stop for it.
@@ -122,9 +147,20 @@ fn yields(other: &Job, job: &Job) -> bool {
 
 /// What the victims of a preemption have is free.
 fn give_back(cell: &Cell, preemption: &Preemption, over: &mut Grid) {
-    for victim in preemption.victims.iter().filter_map(|victim| cell.jobs.get(*victim)) {
-        charge(cell, victim, &stopping_charges(cell, victim), -1, over);
+    for (victim, runs) in &preemption.victims {
+        let Some(victim) = cell.jobs.get(*victim) else { continue };
+        let charges = match runs.is_empty() {
+            true => stopping_charges(cell, victim),
+            false => runs_charges(cell, Stopping { job: victim, runs }),
+        };
+        charge(cell, victim, &charges, -1, over);
     }
+}
+
+/// What those of these runs are charged that are live.
+fn runs_charges(cell: &Cell, Stopping { job, runs }: Stopping<'_>) -> Charges {
+    let live = runs.iter().filter_map(|run| cell.runs.get(live_slot(cell, *run)?)).filter(|_| job.reserved.is_empty());
+    summed(cell, live.map(|run| (run.shape, 1)))
 }
 
 /// What the runs of `job` that stop are charged.

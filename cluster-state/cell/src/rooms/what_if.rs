@@ -10,7 +10,7 @@ use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
 use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::shapes::Shape;
-use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId, Victim};
 use ohm_stdx::RangeSet;
 
 /// The cell as it would be.
@@ -42,6 +42,11 @@ impl<'a> WhatIf<'a> {
         let bank = self.cell.nodes.get(node)?.bank(resource)?;
         let free = *bank.free_milli.get(device as usize).filter(|_| device < bank.present)?;
         Some(i64::from(free) - i64::from(*self.over.devices_taken(node, resource).get(device as usize)?))
+    }
+
+    /// Who is told to stop for others besides.
+    pub fn told_besides(&self) -> impl Iterator<Item = &'a Victim> + use<'a> {
+        self.over.preempting.iter().flat_map(|(_, victims)| victims)
     }
 
     /// How many tasks of the group are on `node` or on their way there.

@@ -14,6 +14,7 @@
 //! Under fair sharing (`Scheduling`) shares decide about other queues, see `preemption/shares.rs`. Who was stopped in
 //! return for a job that it had stopped yields to it: only by its own quota or within the queue does it stop it again.
 
+pub(crate) mod room;
 mod shares;
 
 use crate::cell::Cell;
@@ -71,6 +72,8 @@ pub struct Preemptor<'a> {
     is_nominal: bool,
     /// Whether its queue, or a cohort below the root, has all that it asks for.
     is_lent_below_root: bool,
+    /// Whether it is room that it lacks, so that whoever has any of its own queue may have it.
+    for_room: bool,
 }
 
 impl<'a> Preemptor<'a> {
@@ -94,22 +97,60 @@ impl<'a> Preemptor<'a> {
         if lacking.is_empty() {
             return None;
         }
+        Some(Self::lacking(cell, job, tree, (queue, asked), lacking))
+    }
+
+    /// `job` of `queue`, which has the quota that it asks for and lacks room: of all that it asks for others may have
+    /// too much.
+    pub(crate) fn for_room(
+        cell: &'a Cell,
+        job: &'a Job,
+        tree: &QuotaIf<'_>,
+        (queue, mut asked): (QueueId, Vec<(FlavorResource, i64)>),
+    ) -> Self {
+        asked.retain(|(column, _)| tree.available(queue, *column).is_some());
+        let columns = asked.iter().map(|(column, _)| *column).collect();
+        Preemptor { for_room: true, ..Self::lacking(cell, job, tree, (queue, asked), columns) }
+    }
+
+    fn lacking(
+        cell: &'a Cell,
+        job: &'a Job,
+        tree: &QuotaIf<'_>,
+        (queue, asked): (QueueId, Vec<(FlavorResource, i64)>),
+        lacking: Vec<FlavorResource>,
+    ) -> Self {
         let policy = preemption_policy(cell.quota.at(queue).spec.preemption);
         let (path, lender) = path(cell, tree, queue, &asked);
         let is_lent_below_root = lender.is_some_and(|lender| cell.quota.above(lender).is_some());
         let is_nominal = asked.iter().all(|&(column, amount)| amount <= cell.quota.own(queue, column));
         let share_rules = cell.quota.scheduling.fair_sharing.as_ref().map(|sharing| &sharing.preemption_strategies[..]);
-        Some(Preemptor { cell, job, queue, policy, asked, lacking, path, share_rules, is_nominal, is_lent_below_root })
+        let for_room = false;
+        Preemptor {
+            cell,
+            job,
+            queue,
+            policy,
+            asked,
+            lacking,
+            path,
+            share_rules,
+            is_nominal,
+            is_lent_below_root,
+            for_room,
+        }
     }
 
     /// How `victim` may be stopped for the job, by the rules of its queue and priority; nothing where it may not.
     /// Whether the victim's queue borrows is another question, see [`Preemptor::is_open`].
     pub fn variant(&self, victim: &Job) -> Option<Variant> {
-        // What a closed job still has it gives back anyway.
-        if victim.state != JobState::Active || victim.id == self.job.id {
+        if !may_be_stopped(self.cell, self.job, victim) {
             return None;
         }
-        self.variant_by_policy(victim).filter(|_| {
+        self.variant_by_policy(victim).filter(|variant| {
+            if self.for_room && *variant == Variant::InQueue {
+                return true;
+            }
             let has = charged(self.cell, victim);
             self.lacking.iter().any(|column| has.get(column).is_some_and(|has| *has > 0))
         })
@@ -168,29 +209,34 @@ impl<'a> Preemptor<'a> {
         true
     }
 
+    /// By which rule `victim` may be stopped now, the job being charged already under fair sharing; and whether the queue
+    /// must not borrow in the end for that.
+    pub(crate) fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<(PreemptionReason, bool)> {
+        if let Some(rules) = self.share_rules {
+            return self.share_right(tree, victim, rules).map(|reason| (reason, false));
+        }
+        let variant = self.variant(victim).filter(|variant| self.is_open(tree, victim, *variant))?;
+        Some((variant.reason(), variant == Variant::WithoutBorrowing))
+    }
+
     /// Whether these jobs may be stopped for the job one after the other, and by which rule each; says of which one it
     /// is not so. They are stopped on `tree` afterwards.
     ///
     /// # Errors
     /// The place of the first one that may not be.
     pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[&Job]) -> Result<Vec<PreemptionReason>, usize> {
-        let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None, None);
+        let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None::<usize>, None);
         if self.is_fair() {
             self.take(tree);
         }
         for (at, victim) in victims.iter().enumerate() {
-            let reason = match self.share_rules {
-                Some(rules) => self.share_right(tree, victim, rules),
-                None => self.variant(victim).filter(|variant| self.is_open(tree, victim, *variant)).map(|variant| {
-                    if variant == Variant::WithoutBorrowing {
-                        must_not_borrow.get_or_insert(at);
-                    }
-                    variant.reason()
-                }),
-            };
+            let right = self.right(tree, victim);
             tree.stop(victim);
-            match reason {
-                Some(reason) => reasons.push(reason),
+            match right {
+                Some((reason, borrows_not)) => {
+                    reasons.push(reason);
+                    must_not_borrow = must_not_borrow.or(borrows_not.then_some(at));
+                }
                 None => drop(refused.get_or_insert(at)),
             }
         }
@@ -253,6 +299,11 @@ impl<'a> Preemptor<'a> {
         while_borrowing || self.is_lent_below_root || self.is_nominal
     }
 
+    /// Whether the queue of `victim` is under the same root.
+    pub(crate) fn is_under_root_of(&self, victim: &Job) -> bool {
+        self.cell.quota.find(&victim.spec.queue).is_some_and(|queue| self.meets(queue).is_some())
+    }
+
     /// The queue of the job.
     pub fn queue(&self) -> QueueId {
         self.queue
@@ -291,10 +342,31 @@ impl<'a> Preemptor<'a> {
     }
 }
 
+/// Whether `victim` may be stopped for `job` at all, whatever its priority and the rules of queues: both want it so, what
+/// a closed job still has it gives back anyway, and what has just started is protected from jobs of other queues.
+pub(crate) fn may_be_stopped(cell: &Cell, job: &Job, victim: &Job) -> bool {
+    let may = victim.state == JobState::Active && victim.id != job.id && victim.spec.preemptible && job.spec.preempts;
+    may && !is_fresh(cell, job, victim)
+}
+
+/// Whether `minRuntimeSeconds` of its queue protects `victim` from `job`.
+fn is_fresh(cell: &Cell, job: &Job, victim: &Job) -> bool {
+    let queue = cell.quota.get(&victim.spec.queue).filter(|_| victim.spec.queue != job.spec.queue);
+    let seconds = queue.map_or(0, |queue| queue.spec.min_runtime_seconds);
+    let since_ms = || placed_since_ms(cell, victim).unwrap_or(cell.now_ms);
+    seconds > 0 && since_ms().saturating_add(seconds.saturating_mul(1000)) > cell.now_ms
+}
+
+/// When the first of its live runs was placed, in stamped time; nothing where none is live.
+pub fn placed_since_ms(cell: &Cell, job: &Job) -> Option<u64> {
+    let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+    tasks.filter_map(|task| cell.runs.get(task.run)).map(|run| run.placed_ms).next()
+}
+
 /// The jobs that stop for others already, and that nobody else may count on.
 pub fn promised_victims(what: WhatIf<'_>) -> BTreeSet<JobId> {
-    let told = what.cell.preemptions.iter().flat_map(|(_, preemption)| preemption.victims.iter().copied());
-    told.chain(what.over.preempting.iter().flat_map(|(_, victims)| victims.iter().copied())).collect()
+    let told = what.cell.preemptions.iter().flat_map(|(_, preemption)| preemption.victims.keys().copied());
+    told.chain(what.over.preempting.iter().flat_map(|(_, victims)| victims.iter().map(|victim| victim.job))).collect()
 }
 
 /// The queue and the cohorts above it, and the first of them that takes what is asked within its own quota.

@@ -1,20 +1,23 @@
-//! Preemptions for quota under way: who waits for whom to stop. See `policy/preemptions.rs`.
+//! Preemptions under way: who waits for whom to stop. See `policy/preemptions.rs`.
 
-use ohm_model::{Index, JobId};
+use ohm_model::{Index, JobId, PreemptionNeed, RunRef};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// Jobs were told to stop for one that lacks the quota that they have.
+/// Jobs were told to stop, whole or in part, for one that lacks what they have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemption {
+    /// What it lacks.
+    pub need: PreemptionNeed,
     /// The entry that told them.
     pub since: Index,
-    /// The quota is kept until then at most, in stamped time.
+    /// What they give back is kept until then at most, in stamped time.
     pub until_ms: u64,
     /// The version of the job that waits: with another one it is not the job that they were told for.
     pub version: Index,
-    /// Who was told. One of them that has ended and stands again holds its quota by itself.
-    pub victims: BTreeSet<JobId>,
+    /// Who was told, and which of its runs; all of them where none is named. One that has ended and stands again holds
+    /// its quota by itself.
+    pub victims: BTreeMap<JobId, Vec<RunRef>>,
 }
 
 /// The preemptions of a cell by the job that waits.
@@ -39,7 +42,7 @@ impl Preemptions {
 
     /// Whether anybody waits for this job to stop.
     pub(crate) fn stops(&self, job: JobId) -> bool {
-        self.by_job.values().any(|preemption| preemption.victims.contains(&job))
+        self.by_job.values().any(|preemption| preemption.victims.contains_key(&job))
     }
 
     /// Whether nobody waits.
@@ -58,11 +61,11 @@ impl Preemptions {
     }
 
     /// Takes note that `victims` are stopped for `job`: what they had got from others they have no more.
-    pub(crate) fn take_from(&mut self, job: JobId, victims: &BTreeSet<JobId>) {
+    pub(crate) fn take_from(&mut self, job: JobId, victims: impl Iterator<Item = JobId>) {
         for victim in victims {
-            let former = self.taken_from.remove(victim).unwrap_or_default();
+            let former = self.taken_from.remove(&victim).unwrap_or_default();
             let from = self.taken_from.entry(job).or_default();
-            *from.entry(*victim).or_default() |= former.contains_key(&job);
+            *from.entry(victim).or_default() |= former.contains_key(&job);
         }
     }
 

@@ -208,6 +208,8 @@ impl World {
             groups,
             retries: self.dice.below(3) as u32,
             active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
+            preempts: true,
+            preemptible: true,
             pending_timeout_seconds: 0,
             ttl_seconds_after_finished: self.dice.below(20),
             on_disconnect: if self.dice.chance(400) { OnDisconnect::Keep } else { OnDisconnect::Stop },
@@ -269,7 +271,7 @@ impl World {
             true => Command::RemovePriorityClass { name },
             false => {
                 let value = self.dice.below(2) as i32;
-                Command::PutPriorityClass(PriorityClass { name, value, description: String::new() })
+                Command::PutPriorityClass(PriorityClass { name, value, preempts: true, description: String::new() })
             }
         }
     }

@@ -80,10 +80,10 @@ impl Plain {
     }
 
     pub(crate) fn is_port_held(&self, group: (JobId, u16), node: NodeId, port: u16) -> bool {
-        let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_preemptor() && !hold.is_head());
+        let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_head());
         here.any(|hold| {
             let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
-            let binds = match hold.is_spare() {
+            let binds = match hold.is_spare() || hold.is_preemptor() {
                 _ if hold.is_earmark() => hold.job != group.0 && !self.is_repaired_before(group, hold),
                 true => hold.job != group.0 && holder.priority >= own.priority,
                 false => (hold.job, hold.group) != group,

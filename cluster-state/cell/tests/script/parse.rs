@@ -46,7 +46,7 @@ impl<'a> Words<'a> {
     }
 
     /// Takes the bare word `flag` before the next `/`.
-    fn flag(&mut self, flag: &str) -> bool {
+    pub(super) fn flag(&mut self, flag: &str) -> bool {
         let end = self.words.iter().position(|word| *word == "/").unwrap_or(self.words.len());
         let at = self.words[..end].iter().position(|word| *word == flag);
         at.map(|at| self.words.remove(at)).is_some()
@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
         Command::RegisterNode { spec, key, instance, boot, alive }
     }
 
-    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [start-within=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
+    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [start-within=SECONDS] [ttl=SECONDS] [suspended] [never-preempts] [not-preemptible] [label:KEY=VALUE…]
     /// [disconnect=keep] [reconcile=newer|original|longest-running] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
@@ -107,6 +107,8 @@ impl<'a> Words<'a> {
             queue: self.option("queue").unwrap_or_default().to_string(),
             priority: self.parsed("priority", 0),
             priority_class: self.option("priority-class").unwrap_or_default().to_string(),
+            preempts: !self.flag("never-preempts"),
+            preemptible: !self.flag("not-preemptible"),
             labels: BTreeMap::new(),
             groups: Vec::new(),
             retries: self.parsed("retries", 0),
@@ -152,7 +154,8 @@ impl<'a> Words<'a> {
     pub(super) fn priority_class(&mut self) -> PriorityClass {
         let description = self.option("description").unwrap_or_default().to_string();
         let name = self.need("name").to_string();
-        PriorityClass { name, value: self.need("value").parse().expect("a number"), description }
+        let preempts = !self.flag("never-preempts");
+        PriorityClass { name, value: self.need("value").parse().expect("a number"), preempts, description }
     }
 
     fn group(&mut self) -> GroupSpec {
@@ -192,7 +195,7 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
+    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [min-runtime=SECONDS] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
@@ -206,6 +209,7 @@ impl<'a> Words<'a> {
             preemption,
             stop_policy,
             max_waiting_jobs: self.parsed("most-waiting", 0),
+            min_runtime_seconds: self.parsed("min-runtime", 0),
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),

@@ -7,7 +7,7 @@ use ohm_model::resources::display;
 use ohm_model::{BorrowWithinCohort, FairSharing, PreemptionPolicy, QueuePreemption, Scheduling, StopPolicy};
 
 impl Words<'_> {
-    /// `[within=POLICY] [reclaim=POLICY] [borrow-up-to=PRIORITY]`
+    /// `[within=POLICY] [reclaim=POLICY] [borrow-up-to=PRIORITY] [outside=POLICY]`
     pub(super) fn preemption(&mut self) -> QueuePreemption {
         let policy = |word: Option<&str>| word.map_or(PreemptionPolicy::Never, |word| of(&PREEMPTION_POLICIES, word));
         let (within, reclaim) = (self.option("within"), self.option("reclaim"));
@@ -19,6 +19,7 @@ impl Words<'_> {
                 lower_priority: threshold.is_some(),
                 max_priority_threshold: threshold,
             },
+            outside_root: policy(self.option("outside")),
         }
     }
 

@@ -455,8 +455,11 @@ fn verb(command: &Command) -> &'static str {
 
 fn preemption_text(PreemptionEvent { name, change, .. }: &PreemptionEvent) -> String {
     match change {
-        PreemptionChange::Waits { victims, .. } => format!("{name} waits for {victims:?}"),
-        PreemptionChange::Stopped { by, reason } => format!("{name} is stopped for {by}: {}", reason.name()),
+        PreemptionChange::Waits { need, victims, .. } => format!("{name} waits for the {} of {victims:?}", need.name()),
+        PreemptionChange::Stopped { by, need, runs, reason } => {
+            let part = runs.map(|runs| format!(" ({runs} of its runs)")).unwrap_or_default();
+            format!("{name} is stopped for the {} of {by}{part}: {}", need.name(), reason.name())
+        }
         PreemptionChange::Over { reason } => format!("nobody stops for {name} any more: {reason}"),
     }
 }

@@ -1,11 +1,11 @@
 //! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / claim … /
-//! job …`
+//! preempt JOB REASON [for-room] [runs=GROUP/TASK#INCARNATION,…] / job …`
 
 use super::Script;
 use super::parse::{self, Words};
 use ohm_model::{
     Claim, ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement,
-    PreemptionReason, Purpose, RunRef, Shard, StopCause, TaskIndex, Transaction, Victim,
+    PreemptionNeed, PreemptionReason, Purpose, RunRef, Shard, StopCause, TaskIndex, Transaction, Victim,
 };
 
 impl Script {
@@ -39,8 +39,11 @@ impl Script {
                     transaction.jobs.push(self.job_guard(job, None, false));
                 }
                 "preempt" => {
-                    let job = self.job_id(words.need("job"));
-                    transaction.preempt.push(Victim { job, reason: preemption_reason(words.need("a reason")) });
+                    let (name, reason) = (words.need("job"), preemption_reason(words.need("a reason")));
+                    let runs = words.option("runs").into_iter().flat_map(|runs| runs.split(','));
+                    let runs = runs.map(|run| self.run_ref(&format!("{name}/{run}"))).collect();
+                    let need = if words.flag("for-room") { PreemptionNeed::Room } else { PreemptionNeed::Quota };
+                    transaction.preempt.push(Victim { job: self.job_id(name), need, reason, runs });
                 }
                 "job" => {
                     let job = self.job_id(words.need("job"));
@@ -180,7 +183,8 @@ fn preemption_reason(text: &str) -> PreemptionReason {
         "reclaim" => PreemptionReason::InCohortReclamation,
         "borrowing" => PreemptionReason::InCohortReclaimWhileBorrowing,
         "share" => PreemptionReason::InCohortFairSharing,
-        other => panic!("jobs are stopped in-queue, to reclaim, while borrowing or by share, not {other}"),
+        "priority" => PreemptionReason::LowerPriority,
+        other => panic!("jobs are stopped in-queue, to reclaim, while borrowing, by share or priority, not {other}"),
     }
 }
 

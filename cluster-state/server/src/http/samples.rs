@@ -251,8 +251,12 @@ fn queue() -> QueueView {
         available: text(),
     };
     let borrow_within_cohort = BorrowWithinCohortView { policy: text(), max_priority_threshold: Some(1) };
-    let preemption =
-        QueuePreemptionView { within_cluster_queue: text(), reclaim_within_cohort: text(), borrow_within_cohort };
+    let preemption = QueuePreemptionView {
+        within_cluster_queue: text(),
+        reclaim_within_cohort: text(),
+        borrow_within_cohort,
+        outside_root: text(),
+    };
     QueueView {
         name: text(),
         kind: text(),
@@ -263,6 +267,7 @@ fn queue() -> QueueView {
         preemption: Some(preemption),
         stop_policy: text(),
         max_waiting_jobs: 1,
+        min_runtime_seconds: 1,
         admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],
@@ -321,7 +326,7 @@ fn resource_flavor() -> ResourceFlavorView {
 }
 
 fn priority_class() -> PriorityClassView {
-    PriorityClassView { name: text(), value: 1, description: text() }
+    PriorityClassView { name: text(), value: 1, preemption_policy: text(), description: text() }
 }
 
 fn topologies() -> TopologyList {

@@ -113,7 +113,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
             decode::topology(cx, name, spec).map(Content::Topology)
         }),
         Some("PriorityClass") => {
-            let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "description"];
+            let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "preemptionPolicy", "description"];
             let fields = Fields::open(cx, root, &[known])?;
             let (name, _) = metadata(cx, &fields, &["name"])?;
             decode::priority_class(cx, name, &fields).map(Content::PriorityClass)

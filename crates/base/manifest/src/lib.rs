@@ -33,6 +33,8 @@
 //! | `queue` | name of a Queue | none |
 //! | `priority` | whole number, higher goes first | 0 |
 //! | `priorityClassName` | name of a PriorityClass, instead of `priority`; it must be in the cell first | none |
+//! | `preemptionPolicy` | `PreemptLowerPriority` or `Never`: whether others may be stopped for it | the former |
+//! | `preemptible` | false: it is not stopped for others | true |
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
 //! | `pendingTimeoutSeconds` | the job fails when it has waited this long, with nothing of it standing | no bound |
@@ -81,14 +83,16 @@
 //! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
 //! | Queue | `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (by resource), `fairSharing.weight` |
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
-//! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
+//! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`, `outsideRoot`; see
+//! below |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
 //! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts), `HoldAndDrain` (what runs stops) |
 //! | Queue besides | `maxWaitingJobs`: while so many wait, a submit of one more is refused; no bound unless said |
+//! | Queue besides | `minRuntimeSeconds`: for so long after its start no job of another queue has one of it stopped |
 //! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
-//! | PriorityClass | `value`, `description` (both beside `metadata`) |
+//! | PriorityClass | `value`, `description`, `preemptionPolicy` as of a job (all beside `metadata`) |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
 //! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `conflicts` and more; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |

@@ -51,6 +51,8 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
             // The class gives the priority; a document that names both is none.
             priority: if job.priority_class.is_empty() { job.priority } else { 0 },
             priority_class_name: &job.priority_class,
+            preemption_policy: (!job.preempts).then_some("Never"),
+            preemptible: (!job.preemptible).then_some(false),
             retries: job.retries,
             active_deadline_seconds: job.active_deadline_seconds,
             pending_timeout_seconds: job.pending_timeout_seconds,
@@ -234,6 +236,10 @@ struct Spec<'j> {
     priority: i32,
     #[serde(skip_serializing_if = "is_default")]
     priority_class_name: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
+    preemption_policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_default")]
+    preemptible: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
     retries: u32,
     #[serde(skip_serializing_if = "is_default")]

@@ -176,6 +176,8 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 queue,
                 priority: priority.0,
                 priority_class: priority.1,
+                preempts: retries % 5 != 0,
+                preemptible: retries % 7 != 0,
                 labels,
                 groups,
                 retries,

@@ -97,6 +97,10 @@ pub struct JobSpec {
     pub priority: i32,
     /// The priority class that gives the priority; empty for none.
     pub priority_class: String,
+    /// Whether others may be stopped for it (`preemptionPolicy`). A priority class may forbid it, too.
+    pub preempts: bool,
+    /// Whether it may be stopped for others.
+    pub preemptible: bool,
     /// Free marks for people.
     pub labels: Labels,
     /// One to [`GROUPS_MAX`] groups.
@@ -129,6 +133,8 @@ impl JobSpec {
             queue: String::new(),
             priority: 0,
             priority_class: String::new(),
+            preempts: true,
+            preemptible: true,
             labels: Labels::new(),
             groups,
             retries: 0,

@@ -1,6 +1,6 @@
 //! Preemption: jobs that are stopped because another one needs what they have, and the rule that allows it.
 
-use crate::ids::JobId;
+use crate::ids::{JobId, RunRef};
 use serde::{Deserialize, Serialize};
 
 /// The rule under which a job is stopped for another one. Names are those of Kueue.
@@ -14,6 +14,8 @@ pub enum PreemptionReason {
     InCohortReclaimWhileBorrowing,
     /// Its queue has more of what is borrowed than its share.
     InCohortFairSharing,
+    /// It is less important, and no rule of queues decides between the two.
+    LowerPriority,
 }
 
 impl PreemptionReason {
@@ -24,20 +26,56 @@ impl PreemptionReason {
             PreemptionReason::InCohortReclamation => "InCohortReclamation",
             PreemptionReason::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
             PreemptionReason::InCohortFairSharing => "InCohortFairSharing",
+            PreemptionReason::LowerPriority => "LowerPriority",
         }
     }
 }
 
-/// A job that is stopped whole: all of its runs, and what is reserved for it. It waits again as it did before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A job that is stopped for another one, whole or in part. What is stopped waits again as it did before.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Victim {
     /// The job.
     pub job: JobId,
+    /// What the other one lacks.
+    pub need: PreemptionNeed,
     /// The rule that allows it.
     pub reason: PreemptionReason,
+    /// The runs to stop, ascending; empty where the job is stopped whole: all of its runs, and what is reserved for it.
+    pub runs: Vec<RunRef>,
 }
 
-/// What happens to a job because one needs the quota that others have.
+impl Victim {
+    /// `job`, stopped whole.
+    pub fn whole(job: JobId, need: PreemptionNeed, reason: PreemptionReason) -> Self {
+        Victim { job, need, reason, runs: Vec::new() }
+    }
+
+    /// Whether it is stopped whole.
+    pub fn is_whole(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
+/// What a job lacks that others are stopped for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PreemptionNeed {
+    /// Quota of its queue.
+    Quota,
+    /// Room on nodes.
+    Room,
+}
+
+impl PreemptionNeed {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PreemptionNeed::Quota => "quota",
+            PreemptionNeed::Room => "room",
+        }
+    }
+}
+
+/// What happens to a job because one needs what others have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreemptionEvent {
     /// The job.
@@ -53,19 +91,25 @@ pub struct PreemptionEvent {
 pub enum PreemptionChange {
     /// Others are stopped for it, and it waits until they have ended.
     Waits {
+        /// What it lacks.
+        need: PreemptionNeed,
         /// The names of those that are stopped, and the rule that allows it.
         victims: Vec<(String, PreemptionReason)>,
-        /// Until when at most their quota is kept for it, in stamped milliseconds.
+        /// Until when at most what they give back is kept for it, in stamped milliseconds.
         until_ms: u64,
     },
-    /// It is stopped for another one, and waits again.
+    /// It is stopped for another one, whole or in part, and waits again.
     Stopped {
-        /// The name of the job that needs its quota.
+        /// The name of the job that needs what it has.
         by: String,
+        /// What that one lacks.
+        need: PreemptionNeed,
+        /// How many of its runs stop, where it is not stopped whole.
+        runs: Option<u32>,
         /// The rule that allows it.
         reason: PreemptionReason,
     },
-    /// The quota of those that were stopped for it is kept no longer.
+    /// What those gave back that were stopped for it is kept no longer.
     Over {
         /// Why, for people.
         reason: String,

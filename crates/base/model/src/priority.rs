@@ -14,6 +14,8 @@ pub struct PriorityClass {
     pub name: String,
     /// The priority of the jobs that name it; higher is placed first.
     pub value: i32,
+    /// Whether others may be stopped for these jobs (`preemptionPolicy`).
+    pub preempts: bool,
     /// What it is meant for, for people; at most [`DESCRIPTION_BYTES_MAX`].
     pub description: String,
 }

@@ -50,6 +50,8 @@ pub struct QueueSpec {
     pub stop_policy: StopPolicy,
     /// How many of its jobs may wait: a job that would be one too many is refused; 0 is no bound.
     pub max_waiting_jobs: u32,
+    /// For so long after it began to run, no job of another queue has one of this queue stopped; 0 is not at all.
+    pub min_runtime_seconds: u64,
 }
 
 impl Default for QueueSpec {
@@ -70,6 +72,7 @@ impl Default for QueueSpec {
             admission_checks: Vec::new(),
             stop_policy: StopPolicy::None,
             max_waiting_jobs: 0,
+            min_runtime_seconds: 0,
         }
     }
 }
@@ -236,7 +239,8 @@ pub struct ResourceFlavor {
     pub tolerations: Vec<Toleration>,
 }
 
-/// Whom jobs of a queue may stop where they lack quota. Nobody, unless it is said.
+/// Whom jobs of a queue may stop where they lack quota or room, and by whom they may be stopped. Nobody under the same
+/// root, unless it is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuePreemption {
     /// Jobs of the same queue.
@@ -245,6 +249,9 @@ pub struct QueuePreemption {
     pub reclaim_within_cohort: PreemptionPolicy,
     /// Jobs of other queues, also while the queue itself borrows. Without fair sharing only.
     pub borrow_within_cohort: BorrowWithinCohort,
+    /// Whether more important jobs from outside the root may stop jobs of this queue for room even while it uses no more
+    /// than its own: `LowerPriority` or `Never`.
+    pub outside_root: PreemptionPolicy,
 }
 
 /// Which jobs may be stopped, beside the one that needs what they have.
@@ -270,6 +277,11 @@ impl PreemptionPolicy {
     /// Whether it may be said of jobs of other queues.
     pub fn is_within_cohort(self) -> bool {
         self != PreemptionPolicy::LowerOrNewerEqualPriority
+    }
+
+    /// Whether it may be said of jobs from outside the root.
+    pub fn is_outside_root(self) -> bool {
+        matches!(self, PreemptionPolicy::Never | PreemptionPolicy::LowerPriority)
     }
 }
 

@@ -180,8 +180,9 @@ pub struct Transaction {
     pub reserve: Vec<JobId>,
     /// Groups to which room is owed.
     pub claim: Vec<Claim>,
-    /// Jobs to stop because the only job of this transaction lacks the quota that they have; in the order in which each
-    /// may be. Such a transaction is all or nothing, and places nothing: the job is placed once they have ended.
+    /// Jobs to stop, whole or in part, because the only job of this transaction lacks the quota or the room that they
+    /// have; in the order in which each may be. Such a transaction is all or nothing, and places nothing: the job is
+    /// placed once they have ended, in the rooms that are kept for it in the same transaction.
     pub preempt: Vec<Victim>,
 }
 

@@ -7,7 +7,7 @@
 
 use super::order::{open_jobs, order};
 use ohm_cell::{Job, Preemptor, QuotaIf, Variant, WhatIf};
-use ohm_model::Victim;
+use ohm_model::{PreemptionNeed, Victim};
 use ohm_stdx::bug::{self, Bug};
 
 /// A job that may be stopped.
@@ -35,7 +35,7 @@ fn candidates<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_
         preemptor.is_open(tree, job, variant).then_some(Candidate { job, variant })
     };
     let mut candidates: Vec<Candidate<'a>> =
-        open_jobs(what, preemptor, tree).into_iter().filter_map(candidate).collect();
+        open_jobs((what.cell, what.over), preemptor, tree).into_iter().filter_map(candidate).collect();
     candidates.sort_by_cached_key(|candidate| {
         let (stops_not, priority, since, name) = order(what.cell, candidate.job);
         (stops_not, group_of(candidate.variant), priority, since, name)
@@ -101,5 +101,7 @@ fn attempt(
         return Vec::new();
     }
     kept.reverse();
-    kept.iter().map(|candidate| Victim { job: candidate.job.id, reason: candidate.variant.reason() }).collect()
+    kept.iter()
+        .map(|candidate| Victim::whole(candidate.job.id, PreemptionNeed::Quota, candidate.variant.reason()))
+        .collect()
 }

@@ -10,7 +10,7 @@
 
 use super::order::{Order, open_jobs, order};
 use ohm_cell::{Cell, Job, Preemptor, QueueId, QuotaIf, Share, WhatIf};
-use ohm_model::{PreemptionReason, ShareRule, Victim};
+use ohm_model::{PreemptionNeed, PreemptionReason, ShareRule, Victim};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A job that may be stopped.
@@ -35,7 +35,7 @@ struct Search<'a, 'p> {
 pub(super) fn search<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'a>, tree: &mut QuotaIf<'a>) -> Vec<Victim> {
     let cell = what.cell;
     preemptor.take(tree);
-    let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs(what, preemptor, tree)
+    let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs((what.cell, what.over), preemptor, tree)
         .into_iter()
         .filter(|job| preemptor.variant(job).is_some())
         .filter_map(|job| Some((cell.quota().find(&job.spec.queue)?, Candidate { job, order: order(cell, job) })))
@@ -59,7 +59,7 @@ pub(super) fn search<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'a>, tree: &mut
     taken.iter().for_each(|job| tree.put_back(job));
     let rights = if enough { preemptor.rights(tree, &taken) } else { return Vec::new() };
     taken.iter().for_each(|job| tree.put_back(job));
-    let victim = |(job, reason): (&&Job, PreemptionReason)| Victim { job: job.id, reason };
+    let victim = |(job, reason): (&&Job, PreemptionReason)| Victim::whole(job.id, PreemptionNeed::Quota, reason);
     taken.iter().zip(rights.unwrap_or_default()).map(victim).collect()
 }
 

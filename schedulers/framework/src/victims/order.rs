@@ -1,11 +1,15 @@
 //! Who may be stopped at all, and in which order.
 
-use ohm_cell::{Cell, Job, Preemptor, QuotaIf, WhatIf, holders, promised_victims};
+use ohm_cell::{Cell, Job, Overlay, Preemptor, QuotaIf, WhatIf, holders, placed_since_ms, promised_victims};
 use std::cmp::Reverse;
 
 /// The jobs that have quota of a queue in which the preemptor may stop some, and that nobody waits for yet.
-pub(super) fn open_jobs<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_>) -> Vec<&'a Job> {
-    let (cell, taken) = (what.cell, promised_victims(what));
+pub(super) fn open_jobs<'a>(
+    (cell, over): (&'a Cell, &Overlay),
+    preemptor: &Preemptor<'_>,
+    tree: &QuotaIf<'_>,
+) -> Vec<&'a Job> {
+    let taken = promised_victims(WhatIf { cell, over });
     let queues = cell.quota().iter().filter(|queue| !queue.spec.is_cohort).map(|queue| queue.spec.name.as_str());
     let open = queues.filter(|queue| cell.quota().find(queue).is_some_and(|at| preemptor.may_stop_in(tree, at)));
     let jobs = open.flat_map(|queue| holders(cell, queue).map(AsRef::as_ref));
@@ -30,7 +34,5 @@ fn quota_since_ms(cell: &Cell, job: &Job) -> u64 {
     if let Some(round) = &job.admission.round {
         return round.since_ms;
     }
-    let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
-    let placed = tasks.filter_map(|task| cell.runs().get(task.run)).map(|run| run.placed_ms).next();
-    placed.unwrap_or(job.submitted_ms)
+    placed_since_ms(cell, job).unwrap_or(job.submitted_ms)
 }

@@ -4,7 +4,7 @@ use super::fresh;
 use ohm_cell::{Cell, Job, Overlay, Scratch, WhatIf, lay_preemption};
 use ohm_framework::preempt::plan_preemption;
 use ohm_framework::victims::victims;
-use ohm_framework::{Board, Decision, PlannedJob};
+use ohm_framework::{Board, Decision, LiveJobs, PlannedJob};
 use ohm_model::{
     BorrowWithinCohort, Command, Epoch, Exit, FairSharing, Grain, JobGuard, Outcome, PreemptionPolicy, QueuePreemption,
     QueueSpec, RunReport, RunReportKind, Scheduling, Transaction, Victim,
@@ -16,11 +16,7 @@ use std::sync::Arc;
 const NODES: &str = "node n1 cpu=40\n node n2 cpu=40";
 
 fn policy(within: PreemptionPolicy, reclaim: PreemptionPolicy) -> QueuePreemption {
-    QueuePreemption {
-        within_cluster_queue: within,
-        reclaim_within_cohort: reclaim,
-        borrow_within_cohort: BorrowWithinCohort::default(),
-    }
+    QueuePreemption { within_cluster_queue: within, reclaim_within_cohort: reclaim, ..QueuePreemption::default() }
 }
 
 /// Queues and cohorts as (name, parent, cpus, policy); a cohort has none.
@@ -65,7 +61,8 @@ fn plan(world: &World, name: &str) -> Option<PlannedJob> {
     let (mut planner, mut over) = (fresh(), Overlay::default());
     let Decision::Unplaced(why) = world.plan(name, &mut planner) else { panic!("{name} is placed") };
     let mut board = Board::new(&world.cell, &mut over, world.session);
-    plan_preemption(&mut planner, &mut board, world.item(name), &why, &mut Prng::new(1)).planned
+    let live = LiveJobs::of(&world.cell);
+    plan_preemption(&mut planner, &mut board, world.item(name), (&why, &live), &mut Prng::new(1)).planned
 }
 
 /// Two queues with 4 cpus each: `b` may stop less important work of its own, and takes back what is lent.
@@ -210,7 +207,7 @@ fn several_under_way_do_not_collide() {
             let job: &Job = world.cell.jobs().get(world.job(&name)).expect("the job");
             let preempt = victims(WhatIf { cell: &world.cell, over: &over }, job);
             if !preempt.is_empty() {
-                lay_preemption(&mut over, job.id, preempt.iter().map(|victim| victim.job).collect());
+                lay_preemption(&mut over, job.id, preempt.clone());
                 sent.push(transaction(&world, job, preempt));
             }
         }

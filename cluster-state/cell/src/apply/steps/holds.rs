@@ -27,7 +27,13 @@ pub(crate) fn use_nomination(tx: &mut Tx<'_>, job: JobId, group: GroupIndex, nod
 pub(crate) fn sweep_nominations(tx: &mut Tx<'_>, node: NodeId, keep: impl FnMut(&mut Held) -> bool) -> bool {
     let held = |cell: &Cell| cell.nominations.on_node(node).iter().map(|held| u64::from(held.count)).sum::<u64>();
     let before = held(tx);
+    let preemptors = tx.nominations.on_node(node).iter().filter(|held| held.is_preemptor()).map(|held| held.job);
+    let preemptors: Vec<JobId> = preemptors.collect();
     let ended = tx.nominations.retain(node, keep) > 0;
+    if ended {
+        // Whoever others stopped for has less than it was told.
+        preemptors.into_iter().for_each(|job| tx.touch_job(job));
+    }
     if held(tx) < before {
         tx.free_node(node);
     }

@@ -24,9 +24,10 @@ pub(crate) fn completed<'a>(
 ) -> Result<Cow<'a, JobSpec>, Refusal> {
     let mut spec = with_named_topologies(cell, spec, known);
     if !spec.priority_class.is_empty() {
-        let priority = priority_of(cell, &spec, known)?;
-        if priority != spec.priority {
-            spec.to_mut().priority = priority;
+        let (priority, preempts) = priority_of(cell, &spec, known)?;
+        if (priority, preempts) != (spec.priority, spec.preempts) {
+            let spec = spec.to_mut();
+            (spec.priority, spec.preempts) = (priority, preempts);
         }
     }
     Ok(spec)
@@ -171,15 +172,15 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     Ok(())
 }
 
-/// The priority of a job that names a class. A job that is known already keeps what it got, so that submitting it
+/// The priority of a job that names a class, and whether others may be stopped for it. A job that is known already keeps what it got, so that submitting it
 /// again changes nothing, whatever became of the class.
-fn priority_of(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) -> Result<i32, Refusal> {
+fn priority_of(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) -> Result<(i32, bool), Refusal> {
     let named = &spec.priority_class;
     if let Some(known) = known.filter(|known| known.priority_class == *named) {
-        return Ok(known.priority);
+        return Ok((known.priority, spec.preempts && known.preempts));
     }
     let class = cell.priority_classes.get(named);
-    class.map(|class| class.value).ok_or_else(|| no_priority_class(cell, named))
+    class.map(|class| (class.value, class.preempts && spec.preempts)).ok_or_else(|| no_priority_class(cell, named))
 }
 
 fn no_priority_class(cell: &Cell, name: &str) -> Refusal {

@@ -1,4 +1,4 @@
-//! Preemption for quota: who was stopped for whom, and under which rule.
+//! Preemption: who was stopped for whom, and under which rule.
 
 use ohm_model::{PreemptionChange, PreemptionEvent, PreemptionReason};
 use ohm_wire::api::EventView;
@@ -10,13 +10,18 @@ const VICTIMS_TOLD: usize = 8;
 pub(super) fn of_preemption(preemption: &PreemptionEvent, view: EventView) -> EventView {
     let name = &preemption.name;
     let (kind, message, reason) = match &preemption.change {
-        PreemptionChange::Waits { victims, .. } => {
-            let stopped = victims_text(victims);
-            ("preempting", format!("job {name} lacks quota that others have: {stopped} stopped for it"), "")
+        PreemptionChange::Waits { need, victims, .. } => {
+            let (stopped, need) = (victims_text(victims), need.name());
+            ("preempting", format!("job {name} lacks {need} that others have: {stopped} stopped for it"), "")
         }
-        PreemptionChange::Stopped { by, reason } => {
-            let rule = format!("{}: {}", reason.name(), rule_text(*reason));
-            ("preempted", format!("job {name} is stopped: {by} needs its quota ({rule})"), reason.name())
+        PreemptionChange::Stopped { by, need, runs, reason } => {
+            let (rule, need) = (format!("{}: {}", reason.name(), rule_text(*reason)), need.name());
+            let what = match runs {
+                None => format!("job {name} is stopped: {by} needs its {need}"),
+                Some(1) => format!("1 task of job {name} is stopped: {by} needs its {need}"),
+                Some(runs) => format!("{runs} tasks of job {name} are stopped: {by} needs their {need}"),
+            };
+            ("preempted", format!("{what} ({rule})"), reason.name())
         }
         PreemptionChange::Over { reason } => {
             let message = format!("what was taken from others is not kept for job {name} any more: {reason}");
@@ -42,5 +47,6 @@ fn rule_text(reason: PreemptionReason) -> &'static str {
         PreemptionReason::InCohortReclamation => "its queue uses more than its own, which is taken back",
         PreemptionReason::InCohortReclaimWhileBorrowing => "its queue uses more than its own, and it is less important",
         PreemptionReason::InCohortFairSharing => "its queue has more than its share",
+        PreemptionReason::LowerPriority => "it is less important",
     }
 }

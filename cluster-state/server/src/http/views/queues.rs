@@ -52,6 +52,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         preemption: (!spec.is_cohort).then(|| preemption(&spec.preemption)),
         stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
         max_waiting_jobs: spec.max_waiting_jobs,
+        min_runtime_seconds: spec.min_runtime_seconds,
         admission_checks: spec.admission_checks.clone(),
         resources: short_form.collect(),
         flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),
@@ -69,6 +70,7 @@ fn preemption(preemption: &QueuePreemption) -> QueuePreemptionView {
             policy: words::of(&PREEMPTION_POLICIES, policy),
             max_priority_threshold: borrow.max_priority_threshold,
         },
+        outside_root: words::of(&PREEMPTION_POLICIES, preemption.outside_root),
     }
 }
 
@@ -130,6 +132,7 @@ pub(crate) fn priority_classes(cell: &Cell) -> PriorityClassList {
     let classes = cell.priority_classes().iter().map(|class| PriorityClassView {
         name: class.name.clone(),
         value: class.value,
+        preemption_policy: if class.preempts { "PreemptLowerPriority" } else { "Never" }.to_string(),
         description: class.description.clone(),
     });
     PriorityClassList { priority_classes: classes.collect() }

@@ -74,12 +74,16 @@ pub(crate) fn topology(cx: &mut Context, name: String, spec: At<'_>) -> Option<T
     Some(TopologySpec { name, levels })
 }
 
+/// Whether others may be stopped for a job, in the words of Kubernetes.
+pub(crate) const PREEMPTION_POLICIES: [(&str, bool); 2] = [("PreemptLowerPriority", true), ("Never", false)];
+
 /// Reads a priority class. As in Kubernetes its `value` stands beside `metadata`, not in a `spec`.
 pub(crate) fn priority_class(cx: &mut Context, name: String, fields: &Fields<'_>) -> Option<PriorityClass> {
     let value = fields.require(cx, "value", "the priority, higher is placed first")?;
     let value = value.whole(cx, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
     let description = fields.text(cx, "description").unwrap_or_default();
-    Some(PriorityClass { name, value, description })
+    let preempts = fields.get("preemptionPolicy").and_then(|at| at.choice(cx, &PREEMPTION_POLICIES)).unwrap_or(true);
+    Some(PriorityClass { name, value, preempts, description })
 }
 
 /// Reads the `spec` of an allocation.

@@ -1,7 +1,7 @@
 //! `kind: Job`.
 
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
-use super::{At, Context, Fields};
+use super::{At, Context, Fields, PREEMPTION_POLICIES};
 use crate::defaults::{self, LeftOpen};
 use crate::tree::Value;
 use ohm_model::job::NOTICE_SIGNALS;
@@ -14,6 +14,8 @@ const JOB_FIELDS: &[&str] = &[
     "queue",
     "priority",
     "priorityClassName",
+    "preemptionPolicy",
+    "preemptible",
     "retries",
     "activeDeadlineSeconds",
     "pendingTimeoutSeconds",
@@ -54,6 +56,7 @@ pub(crate) fn job(
     if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
         at.rule(cx, "`priority` is given, too; keep one");
     }
+    let preempts = fields.get("preemptionPolicy").and_then(|at| at.choice(cx, &PREEMPTION_POLICIES)).unwrap_or(true);
     let groups = groups.into_iter().map(|group| group.finish(kind)).collect();
     let seconds = 0..=i64::MAX;
     let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
@@ -65,6 +68,8 @@ pub(crate) fn job(
         queue: fields.text(cx, "queue").unwrap_or_default(),
         priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
         priority_class: priority_class.and_then(|at| at.text(cx)).unwrap_or_default(),
+        preempts,
+        preemptible: fields.boolean(cx, "preemptible").unwrap_or(true),
         labels,
         groups,
         retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),

@@ -11,7 +11,7 @@ mod quota;
 mod selectors;
 mod value;
 
-pub(crate) use cell::{allocation, node, priority_class, topology};
+pub(crate) use cell::{PREEMPTION_POLICIES, allocation, node, priority_class, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
 pub(crate) use preemption::scheduling;
 pub(crate) use profile::scheduling_profile;

@@ -6,7 +6,7 @@ use ohm_model::{BorrowWithinCohort, FairSharing, PreemptionPolicy, QueuePreempti
 
 /// Reads the `preemption` of a queue.
 pub(super) fn preemption(cx: &mut Context, at: At<'_>) -> Option<QueuePreemption> {
-    let known: &[&str] = &["withinClusterQueue", "reclaimWithinCohort", "borrowWithinCohort"];
+    let known: &[&str] = &["withinClusterQueue", "reclaimWithinCohort", "borrowWithinCohort", "outsideRoot"];
     let fields = Fields::open(cx, at, &[known])?;
     let policy = |cx: &mut Context, field, is_possible: fn(PreemptionPolicy) -> bool| {
         let choices = PREEMPTION_POLICIES.into_iter().filter(|(_, policy)| is_possible(*policy));
@@ -17,6 +17,7 @@ pub(super) fn preemption(cx: &mut Context, at: At<'_>) -> Option<QueuePreemption
         within_cluster_queue: policy(cx, "withinClusterQueue", PreemptionPolicy::is_within_queue),
         reclaim_within_cohort: policy(cx, "reclaimWithinCohort", PreemptionPolicy::is_within_cohort),
         borrow_within_cohort: fields.get("borrowWithinCohort").and_then(|at| borrow(cx, at)).unwrap_or_default(),
+        outside_root: policy(cx, "outsideRoot", PreemptionPolicy::is_outside_root),
     })
 }
 

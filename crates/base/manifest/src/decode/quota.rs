@@ -14,8 +14,15 @@ use std::collections::btree_map::Entry;
 pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
     let mut queue = QueueSpec { name, ..QueueSpec::default() };
     let Some(spec) = spec else { return Some(queue) };
-    let besides =
-        &["admissionChecks", "flavorFungibility", "preemption", "queueingStrategy", "stopPolicy", "maxWaitingJobs"];
+    let besides = &[
+        "admissionChecks",
+        "flavorFungibility",
+        "preemption",
+        "queueingStrategy",
+        "stopPolicy",
+        "maxWaitingJobs",
+        "minRuntimeSeconds",
+    ];
     let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
     queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
     let fungibility = fields.get("flavorFungibility").and_then(|at| flavor_fungibility(cx, at));
@@ -24,6 +31,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     queue.stop_policy = fields.get("stopPolicy").and_then(|at| at.choice(cx, &STOP_POLICIES)).unwrap_or_default();
     let most = fields.whole(cx, "maxWaitingJobs", 1..=i64::from(u32::MAX));
     queue.max_waiting_jobs = most.unwrap_or(0);
+    queue.min_runtime_seconds = fields.whole(cx, "minRuntimeSeconds", 0..=i64::MAX).unwrap_or(0);
     let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
     queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)

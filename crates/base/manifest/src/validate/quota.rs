@@ -45,6 +45,9 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     let bounds = queue.is_cohort && queue.max_waiting_jobs > 0;
     let at = || spec().field("maxWaitingJobs");
     findings.expect(!bounds, at, || "a cohort holds no jobs; say it of its queues".to_string());
+    let protects = queue.is_cohort && queue.min_runtime_seconds > 0;
+    let at = || spec().field("minRuntimeSeconds");
+    findings.expect(!protects, at, || "a cohort holds no jobs; say it of its queues".to_string());
     findings.violations
 }
 
@@ -67,6 +70,8 @@ fn preemption(findings: &mut Findings, queue: &QueueSpec) {
         || at().field("reclaimWithinCohort"),
         || "must be `Never`, `LowerPriority` or `Any`".to_string(),
     );
+    let is_known = preemption.outside_root.is_outside_root();
+    findings.expect(is_known, || at().field("outsideRoot"), || "must be `Never` or `LowerPriority`".to_string());
     let borrows = preemption.borrow_within_cohort.lower_priority;
     let reclaims = preemption.reclaim_within_cohort != PreemptionPolicy::Never;
     findings.expect(

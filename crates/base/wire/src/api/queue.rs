@@ -40,6 +40,9 @@ pub struct QueueView {
     /// How many of its jobs may wait; a submit beyond that is refused. Left out where there is no bound.
     #[serde(skip_serializing_if = "is_default")]
     pub max_waiting_jobs: u32,
+    /// For so long after its start, no job of another queue has one of this queue stopped; left out where it is 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub min_runtime_seconds: u64,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
@@ -121,6 +124,9 @@ pub struct QueuePreemptionView {
     pub reclaim_within_cohort: String,
     /// Jobs of other queues while the queue borrows itself.
     pub borrow_within_cohort: BorrowWithinCohortView,
+    /// Whether more important jobs from outside the root may stop jobs of this queue for room even while it uses no more
+    /// than its own: `Never` or `LowerPriority`.
+    pub outside_root: String,
 }
 
 /// Whom jobs of a queue may preempt while it borrows.
@@ -221,6 +227,8 @@ pub struct PriorityClassView {
     pub name: String,
     /// The priority of jobs that are submitted with it.
     pub value: i32,
+    /// Whether others may be stopped for these jobs: `PreemptLowerPriority` or `Never`.
+    pub preemption_policy: String,
     /// What it is meant for.
     pub description: String,
 }

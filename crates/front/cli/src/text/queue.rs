@@ -49,6 +49,10 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         0 => String::new(),
         most => format!("at most {} may wait (maxWaitingJobs)", counted(most.into(), "job")),
     };
+    let protection = match summary.min_runtime_seconds {
+        0 => String::new(),
+        seconds => format!("for {seconds} s after its start, from other queues (minRuntimeSeconds)"),
+    };
     let lines = [
         (if is_queue { "Queue" } else { "Cohort" }, summary.name.clone()),
         (if is_queue { "Cohort" } else { "Parent" }, summary.parent.clone()),
@@ -57,6 +61,7 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         ("Strategy", queue.queueing_strategy.clone()),
         ("Stop", stop(&summary.stop_policy)),
         ("Preemption", summary.preemption.as_ref().map(preemption).unwrap_or_default()),
+        ("Protection", protection),
         ("Checks", summary.admission_checks.join(", ")),
         ("Bound", bound),
         ("Jobs", if is_queue { jobs } else { String::new() }),
@@ -78,8 +83,8 @@ fn preemption(policies: &QueuePreemptionView) -> String {
     let borrow = &policies.borrow_within_cohort;
     let threshold = borrow.max_priority_threshold.map(|most| format!(" up to {most}")).unwrap_or_default();
     format!(
-        "withinClusterQueue {}, reclaimWithinCohort {}, borrowWithinCohort {}{threshold}",
-        policies.within_cluster_queue, policies.reclaim_within_cohort, borrow.policy
+        "withinClusterQueue {}, reclaimWithinCohort {}, borrowWithinCohort {}{threshold}, outsideRoot {}",
+        policies.within_cluster_queue, policies.reclaim_within_cohort, borrow.policy, policies.outside_root
     )
 }
 
@@ -139,6 +144,7 @@ mod tests {
             within_cluster_queue: "Never".into(),
             reclaim_within_cohort: "Any".into(),
             borrow_within_cohort: borrow,
+            outside_root: "Never".into(),
         };
         let summary = QueueView {
             name: "research".into(),
@@ -150,6 +156,7 @@ mod tests {
             stop_policy: "Hold".into(),
             preemption: Some(preemption),
             max_waiting_jobs: 500,
+            min_runtime_seconds: 60,
             resources: [("cpu".to_string(), resource)].into(),
             pending: 3,
             running: 1,

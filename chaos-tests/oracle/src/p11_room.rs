@@ -1,0 +1,181 @@
+//! P11 where room is lacking: whoever is stopped may be, as people were told; the rooms that are kept for the job fit
+//! once the victims have ended, and none of them could have stayed.
+//!
+//! What is not known for sure speaks for the product: that a victim was needless is said only of nodes on which nobody
+//! else has a claim and nothing has come back.
+
+use crate::claims::Claims;
+use crate::p11_rights::Case;
+use crate::p11_tree::Count;
+use crate::quota::{QuotaTree, asks};
+use crate::rooms::Room;
+use ohm_model::{JobId, JobSpec, NodeId, Nomination, PreemptionPolicy, PreemptionReason, Victim};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A preemption for room as it is told, before anybody has stopped.
+pub(crate) struct RoomCase<'a> {
+    pub(crate) case: Case<'a>,
+    pub(crate) rooms: &'a [Nomination],
+    pub(crate) claims: &'a Claims,
+    /// Jobs that may have lost tasks: what waits of them may be a repair.
+    pub(crate) hurt: &'a BTreeSet<JobId>,
+    /// Since when jobs stand.
+    pub(crate) placed_ms: &'a BTreeMap<JobId, u64>,
+    pub(crate) now_ms: u64,
+}
+
+impl RoomCase<'_> {
+    /// What is wrong with it.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let spec = self.case.known.spec(self.case.job)?;
+        if !self.case.known.is_active(self.case.job) {
+            return Some("it is closed".into());
+        }
+        let mut tree = self.case.tree(Count::Most);
+        for victim in self.case.victims {
+            if let Some(problem) = self.problem_of_right(spec, &tree, victim) {
+                return Some(problem);
+            }
+            self.case.lift(&mut tree, victim.job, Count::Most, 1);
+        }
+        self.problem_of_room(spec)
+    }
+
+    fn problem_of_right(&self, spec: &JobSpec, tree: &QuotaTree, victim: &Victim) -> Option<String> {
+        let known = self.case.known;
+        let other = known.spec(victim.job)?;
+        let because = |what: &str| Some(format!("{} {what}", other.name));
+        if !known.is_active(victim.job) {
+            return because("is closed already");
+        }
+        if !self.is_open(spec, victim.job, other) {
+            return because("is not to be stopped for it");
+        }
+        if !victim.is_whole() && !self.may_lose(victim, other) {
+            return because("would have less than its minimum");
+        }
+        if victim.reason != PreemptionReason::LowerPriority {
+            let policy = known.quotas.tree().queue(&spec.queue).map(|queue| queue.preemption).unwrap_or_default();
+            return self.case.problem_of_policy(spec, policy, victim);
+        }
+        if other.priority >= spec.priority {
+            return because("is no less important");
+        }
+        let named = !spec.queue.is_empty() && !other.queue.is_empty();
+        if named && tree.path(&spec.queue).last() == tree.path(&other.queue).last() {
+            let may_be_repair = self.hurt.contains(&self.case.job);
+            return if may_be_repair { None } else { because("is under the same root, where policies decide") };
+        }
+        if self.is_within_own(tree, victim.job, other) {
+            return because("is within what its queue has itself");
+        }
+        None
+    }
+
+    /// Whether both want it so, and its queue does not protect it any more.
+    fn is_open(&self, spec: &JobSpec, victim: JobId, other: &JobSpec) -> bool {
+        let queue = self.case.known.quotas.tree().queue(&other.queue).filter(|_| other.queue != spec.queue);
+        let seconds = queue.map_or(0, |queue| queue.min_runtime_seconds);
+        let since_ms = self.placed_ms.get(&victim).copied().unwrap_or(0);
+        let is_fresh = seconds > 0 && since_ms.saturating_add(seconds.saturating_mul(1000)) > self.now_ms;
+        spec.preempts && other.preemptible && !is_fresh
+    }
+
+    /// Whether a job goes on without these tasks.
+    fn may_lose(&self, victim: &Victim, other: &JobSpec) -> bool {
+        let books = self.case.known.books;
+        let keeps = |(at, group): (u16, &ohm_model::GroupSpec)| {
+            let named = victim.runs.iter().filter(|run| run.task.group.0 == at).count();
+            let stays = books.live(victim.job, at).filter(|(_, standing)| !standing.stopping).count();
+            let left = (stays - named.min(stays)) as u32 + books.done(victim.job, at);
+            named == 0 || (group.elastic && left >= group.min_count)
+        };
+        books.is_endless(victim.job) || (0u16..).zip(&other.groups).all(keeps)
+    }
+
+    /// Whether the queue of a job from outside the root uses no more than its own of what the job has, and does not
+    /// let more important jobs in.
+    fn is_within_own(&self, tree: &QuotaTree, victim: JobId, other: &JobSpec) -> bool {
+        let Some(queue) = tree.queue(&other.queue).filter(|_| !tree.gives_by_flavor(&other.queue)) else {
+            return false;
+        };
+        let held = self.case.known.charged(victim, self.case.promises, Count::Most);
+        let limited: Vec<&String> = held
+            .iter()
+            .filter(|(name, has)| **has > 0 && tree.limits(&other.queue, name))
+            .map(|(name, _)| name)
+            .collect();
+        let lets_in = queue.preemption.outside_root == PreemptionPolicy::LowerPriority;
+        !lets_in && !limited.is_empty() && limited.iter().all(|name| tree.over_own(&other.queue, name) <= 0)
+    }
+
+    fn problem_of_room(&self, spec: &JobSpec) -> Option<String> {
+        let nodes: BTreeSet<NodeId> = self.rooms.iter().map(|room| room.node).collect();
+        if nodes.is_empty() {
+            return Some("no room is kept for it".into());
+        }
+        let crowded = nodes.iter().find(|node| !self.fits_at_all(spec, **node));
+        if let Some(node) = crowded {
+            return Some(format!("what is kept for it on {node} is more than there will be"));
+        }
+        let stays = |victim: &&Victim| {
+            let mut on = self.nodes_of(victim).into_iter().filter(|node| nodes.contains(node));
+            on.all(|node| self.fits_for_sure(spec, node, victim))
+        };
+        let needless = self.case.victims.iter().find(stays);
+        needless.map(|victim| format!("there is room enough without {}", self.case.known.name(victim.job)))
+    }
+
+    fn nodes_of(&self, victim: &Victim) -> BTreeSet<NodeId> {
+        let books = self.case.known.books;
+        let groups = books.jobs.get(&victim.job).map_or(0, |spec| spec.groups.len() as u16);
+        let tasks = (0..groups).flat_map(|group| books.live(victim.job, group).map(move |found| (group, found)));
+        let named = tasks.filter(|(group, (task, standing))| !standing.stopping && names(victim, *group, *task));
+        named.map(|(_, (_, standing))| standing.node).collect()
+    }
+
+    /// What is free on `node` beside those who stay: nobody that stops, and no victim but `stays`.
+    fn room(&self, node: NodeId, stays: Option<&Victim>) -> Room {
+        let books = self.case.known.books;
+        let mut room = books.nodes.get(&node).map(Room::empty).unwrap_or_default();
+        for (job, group, task, standing) in books.on_node(node) {
+            let of_job = self.case.victims.iter().find(|victim| victim.job == job && names(victim, group, task));
+            let ends = of_job.is_some_and(|victim| stays.is_none_or(|stays| stays.job != victim.job));
+            let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
+            if let Some(spec) = spec.filter(|_| !standing.stopping && !ends) {
+                room.occupy(spec, 1);
+            }
+        }
+        room
+    }
+
+    /// Whether the amounts and ports that are kept on `node` are free once the victims have ended.
+    fn fits_at_all(&self, spec: &JobSpec, node: NodeId) -> bool {
+        let mut room = self.room(node, None);
+        self.rooms.iter().filter(|kept| kept.node == node).all(|kept| {
+            let Some(group) = spec.groups.get(usize::from(kept.group.0)) else { return false };
+            let open = group.ports.iter().all(|port| !room.has_port(*port));
+            room.occupy(group, kept.count);
+            open && asks(group, kept.count).keys().all(|name| room.free(name) >= 0)
+        })
+    }
+
+    /// Whether all that is kept on `node` fits there for sure although this victim stays.
+    fn fits_for_sure(&self, spec: &JobSpec, node: NodeId, victim: &Victim) -> bool {
+        let is_sure = !self.claims.is_on(node) && !self.claims.is_unsettled(node);
+        let mut room = self.room(node, Some(victim));
+        is_sure
+            && self.rooms.iter().filter(|kept| kept.node == node).all(|kept| {
+                let group = spec.groups.get(usize::from(kept.group.0));
+                group.is_some_and(|group| {
+                    (0..kept.count).all(|_| room.take(self.case.job, kept.group.0, group)) && group.max_per_node == 0
+                })
+            })
+    }
+}
+
+/// Whether a victim is stopped with this task.
+fn names(victim: &Victim, group: u16, task: u32) -> bool {
+    let is_it = |run: &ohm_model::RunRef| (run.task.group.0, run.task.task.0) == (group, task);
+    victim.is_whole() || victim.runs.iter().any(is_it)
+}

@@ -1,0 +1,99 @@
+//! Rooms that are planned for one job, for when others have stopped: whether they fit on their nodes.
+
+use crate::cell::Cell;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::room::{Asker, Room, Wish};
+use crate::rooms::what_if::WhatIf;
+use crate::rules::preemption::room::Stopping;
+use crate::state::jobs::Job;
+use crate::state::runs::Run;
+use ohm_model::{GroupIndex, NodeId, Nomination, Purpose, RunRef, TaskIndex};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The rooms, by node.
+#[derive(Clone, Debug)]
+pub struct PlannedRooms<'a> {
+    job: &'a Job,
+    by_node: BTreeMap<NodeId, Vec<(GroupIndex, u32)>>,
+}
+
+impl<'a> PlannedRooms<'a> {
+    /// So many tasks of groups of `job` on these nodes.
+    pub fn of(job: &'a Job, rooms: impl Iterator<Item = (GroupIndex, NodeId, u32)>) -> Self {
+        let mut by_node: BTreeMap<NodeId, Vec<(GroupIndex, u32)>> = BTreeMap::new();
+        for (group, node, count) in rooms {
+            by_node.entry(node).or_default().push((group, count));
+        }
+        PlannedRooms { job, by_node }
+    }
+
+    /// The nodes, ascending.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.by_node.keys().copied()
+    }
+
+    /// Whether one of the rooms is on `node`.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.by_node.contains_key(&node)
+    }
+
+    /// For how many tasks of a group there are rooms.
+    pub fn count_of(&self, group: GroupIndex) -> u32 {
+        let rooms = self.by_node.values().flatten().filter(|(of, _)| *of == group);
+        rooms.fold(0u32, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Whether the rooms on `node` fit there together, beside what else is on it and kept there. The overlay is as
+    /// before afterwards.
+    pub fn fit_on(&self, cell: &Cell, over: &mut Overlay, node: NodeId) -> bool {
+        let before = over.savepoint();
+        let rooms = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
+        let fit = rooms.iter().all(|&(group, count)| {
+            let wish = Wish::Plan { moving: false, within: None };
+            let Some(asker) = Asker::of(cell, self.job, group, wish) else { return false };
+            let fits = Room::of(&asker, WhatIf { cell, over }, node, count).count >= count;
+            let (job, first, purpose) = (self.job.id, TaskIndex(0), Purpose::Spare);
+            over.take_nominated(cell, self.job, &Nomination { job, group, node, first, count, purpose });
+            fits
+        });
+        over.roll_back(cell, before);
+        fit
+    }
+
+    /// Whether all rooms fit.
+    pub fn fit(&self, cell: &Cell, over: &mut Overlay) -> bool {
+        self.nodes().all(|node| self.fit_on(cell, over, node))
+    }
+
+    /// Whether they fit if this one stayed that stops on the overlay. It stops on it afterwards, too.
+    pub fn fit_beside(&self, cell: &Cell, over: &mut Overlay, victim: Stopping<'_>) -> bool {
+        let before = over.savepoint();
+        let mut nodes = BTreeSet::new();
+        for run in runs_to_stop(cell, victim).filter(|run| self.has(run.node)) {
+            over.resume_run(cell, run);
+            nodes.insert(run.node);
+        }
+        let fit = nodes.into_iter().all(|node| self.fit_on(cell, over, node));
+        over.roll_back(cell, before);
+        fit
+    }
+}
+
+/// The live runs that are told to stop with this victim: those that do not stop already.
+pub fn runs_to_stop<'a>(cell: &'a Cell, victim: Stopping<'a>) -> impl Iterator<Item = &'a Run> {
+    let whole = victim.runs.is_empty();
+    let groups = victim.job.groups.iter().filter(move |group| whole && group.live > group.stopping);
+    let all = groups.flat_map(|group| group.tasks.iter()).map(|task| task.run);
+    let named = victim.runs.iter().filter_map(|run| slot_of(cell, *run));
+    all.chain(named).filter_map(|slot| cell.runs.get(slot)).filter(|run| run.stop.is_none())
+}
+
+fn slot_of(cell: &Cell, run: RunRef) -> Option<u32> {
+    crate::rooms::reads::live_slot(cell, run)
+}
+
+/// Gives back the room of the runs on `node` that stop already.
+pub fn end_stopping(cell: &Cell, over: &mut Overlay, node: NodeId) {
+    let stopping = cell.runs.on_node(&cell.nodes, node).filter(|(_, run)| run.stop.is_some());
+    stopping.for_each(|(_, run)| over.end_run(cell, run));
+}

@@ -1,0 +1,166 @@
+//! Preemption for room: whom a job may stop that has its quota and finds no room on nodes.
+//!
+//! ```text
+//! the job                     the victim                                  reason
+//! waits for room              of its own queue, or of another one under   as for quota: the policies of its queue
+//!                             the same root                               decide, or shares
+//! waits for room              elsewhere, or of no queue: less important,  LowerPriority
+//!                             and its queue uses more than its own or
+//!                             lets such jobs in (`outsideRoot`)
+//! lost tasks that find none   less important; from outside the root as    LowerPriority
+//!                             above
+//! ```
+//! A job with `preemptible: false` is never stopped, one with `preemptionPolicy: Never` stops nobody, and
+//! `minRuntimeSeconds` of a queue protects what has just started from jobs of other queues.
+
+use super::{Preemptor, may_be_stopped};
+use crate::cell::Cell;
+use crate::rooms::quota_if::QuotaIf;
+use crate::state::jobs::Job;
+use crate::state::requests::{charged, waiting_request};
+use ohm_model::{FlavorResource, GroupIndex, PreemptionPolicy, PreemptionReason, RunRef};
+
+/// A job, or the part of one, that stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopping<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Those of its runs that stop; all of it where there are none.
+    pub runs: &'a [RunRef],
+}
+
+/// A job that looks for room where others are.
+#[derive(Clone, Debug)]
+pub struct RoomPreemptor<'a> {
+    cell: &'a Cell,
+    job: &'a Job,
+    /// What its queue says, if it has one; nothing of jobs that were lost asks it.
+    by_queue: Option<Preemptor<'a>>,
+    is_repair: bool,
+}
+
+impl<'a> RoomPreemptor<'a> {
+    /// `job` with the flavors that it has, on `tree`; nothing where no tasks of it wait, or the quota lacks what they
+    /// need.
+    pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>) -> Option<Self> {
+        if job.pending() == 0 || !job.spec.preempts {
+            return None;
+        }
+        let asked: Vec<(FlavorResource, i64)> = match job.reserved.is_empty() {
+            true => waiting_request(cell, job).into_iter().collect(),
+            // It is charged already.
+            false => job.reserved.keys().map(|column| (*column, 0)).collect(),
+        };
+        let queue = cell.quota.find(&job.spec.queue);
+        let fits = |queue| asked.iter().all(|&(column, amount)| has(tree, queue, column, amount));
+        if queue.is_some_and(|queue| !fits(queue)) {
+            return None;
+        }
+        let is_repair = is_repaired(job);
+        let by_queue = queue.map(|queue| Preemptor::for_room(cell, job, tree, (queue, asked)));
+        Some(RoomPreemptor { cell, job, by_queue, is_repair })
+    }
+
+    /// Why `victim` may be stopped for the job now; nothing where it may not.
+    pub fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<PreemptionReason> {
+        if !may_be_stopped(self.cell, self.job, victim) {
+            return None;
+        }
+        let is_less_important = victim.spec.priority < self.job.spec.priority;
+        let under_its_root = self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim));
+        match under_its_root {
+            Some(_) if self.is_repair => is_less_important.then_some(PreemptionReason::LowerPriority),
+            Some(rules) => rules.right(tree, victim).map(|(reason, _)| reason),
+            None => {
+                let may = is_less_important && self.is_open_to_others(tree, victim);
+                may.then_some(PreemptionReason::LowerPriority)
+            }
+        }
+    }
+
+    /// The same where the job counts as if it stood already, as under fair sharing it does.
+    pub fn right_as_if(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<PreemptionReason> {
+        let fair = self.by_queue.as_ref().filter(|rules| rules.is_fair());
+        fair.inspect(|rules| rules.take(tree));
+        let right = self.right(tree, victim);
+        fair.inspect(|rules| rules.give_back(tree));
+        right
+    }
+
+    /// The policies of its queue, where they decide.
+    pub fn policies(&self) -> Option<&Preemptor<'a>> {
+        self.by_queue.as_ref().filter(|_| !self.is_repair)
+    }
+
+    /// Whether these may be stopped for the job one after the other, and by which rule each; says of which one it is
+    /// not so. They are stopped on `tree` afterwards.
+    ///
+    /// # Errors
+    /// The place of the first one that may not be.
+    pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[Stopping<'_>]) -> Result<Vec<PreemptionReason>, usize> {
+        let (mut reasons, mut refused, mut must_not_borrow) = (Vec::new(), None, None);
+        let fair = self.by_queue.as_ref().filter(|rules| rules.is_fair());
+        fair.inspect(|rules| rules.take(tree));
+        for (at, victim) in victims.iter().enumerate() {
+            match self.right(tree, victim.job).filter(|_| may_stop(victim)) {
+                Some(reason) => reasons.push(reason),
+                None => drop(refused.get_or_insert(at)),
+            }
+            let rules = self.by_queue.as_ref().filter(|rules| !self.is_repair && rules.is_under_root_of(victim.job));
+            if rules.and_then(|rules| rules.right(tree, victim.job)).is_some_and(|(_, borrows_not)| borrows_not) {
+                must_not_borrow.get_or_insert(at);
+            }
+            tree.stop_part(*victim);
+        }
+        fair.inspect(|rules| rules.give_back(tree));
+        let within_own = || self.by_queue.as_ref().is_none_or(|rules| rules.is_within_own(tree));
+        refused.or(must_not_borrow.filter(|_| !within_own())).map_or(Ok(reasons), Err)
+    }
+
+    /// Whether the job's lost tasks, and no others, wait.
+    pub fn is_repair(&self) -> bool {
+        self.is_repair
+    }
+
+    /// Whether the queue of `victim` lets jobs from outside its root stop it: it says so, or uses more than its own of
+    /// something that the victim has. A job without a queue has nothing of its own, nor has one whose queue limits
+    /// nothing of it.
+    fn is_open_to_others(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
+        let Some(queue) = self.cell.quota.find(&victim.spec.queue) else { return true };
+        if self.cell.quota.at(queue).spec.preemption.outside_root == PreemptionPolicy::LowerPriority {
+            return true;
+        }
+        let held = charged(self.cell, victim).into_iter().filter(|(_, amount)| *amount > 0);
+        let mut limited = held.filter(|(column, _)| tree.available(queue, *column).is_some()).peekable();
+        limited.peek().is_none() || limited.any(|(column, _)| tree.beyond_own(queue, column) > 0)
+    }
+}
+
+fn has(tree: &QuotaIf<'_>, queue: crate::state::quota::QueueId, column: FlavorResource, amount: i64) -> bool {
+    amount <= 0 || tree.available(queue, column).is_none_or(|left| left >= amount)
+}
+
+/// Whether all that waits of `job` was lost.
+fn is_repaired(job: &Job) -> bool {
+    let waiting = job.groups.iter().enumerate().filter(|(_, group)| !group.pending.is_empty());
+    let mut groups = waiting.map(|(at, _)| GroupIndex(at as u16)).peekable();
+    groups.peek().is_some() && groups.all(|group| job.is_only_repaired(group))
+}
+
+/// Whether so much of a job may stop without the rest: of a service any tasks, of a gang those beyond the minimum of an
+/// elastic group. Each is named once, ascending.
+pub fn may_stop(victim: &Stopping<'_>) -> bool {
+    let Stopping { job, runs } = *victim;
+    if runs.is_empty() || !runs.windows(2).all(|pair| pair[0] < pair[1]) {
+        return runs.is_empty();
+    }
+    let of_group = |at: usize| runs.iter().filter(|run| usize::from(run.task.group.0) == at).count() as u32;
+    let groups = job.groups.iter().zip(&job.spec.groups).enumerate();
+    let stays = |(at, (group, spec)): (usize, (&crate::state::jobs::Group, &ohm_model::GroupSpec))| {
+        let stop = of_group(at);
+        let left = group.live_within_count().saturating_sub(group.stopping).saturating_sub(stop);
+        stop == 0 || (spec.elastic && left >= group.needed(spec))
+    };
+    let is_of_job = runs.iter().all(|run| run.task.job == job.id && usize::from(run.task.group.0) < job.groups.len());
+    is_of_job && (!job.starts_whole() || groups.into_iter().all(stays))
+}

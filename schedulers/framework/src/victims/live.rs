@@ -1,0 +1,78 @@
+//! The jobs that stand, by priority: so that whoever looks for less important ones walks over no others. It is made when
+//! somebody looks for the first time, and costs nothing where nobody does.
+
+use ohm_cell::{Cell, Job};
+use ohm_model::JobId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The jobs of which something stands.
+#[derive(Clone, Debug, Default)]
+pub struct LiveJobs {
+    by_priority: BTreeMap<i32, BTreeSet<JobId>>,
+    known: BTreeMap<JobId, i32>,
+    /// Jobs that changed since the last look.
+    changed: BTreeSet<JobId>,
+    is_made: bool,
+}
+
+impl LiveJobs {
+    /// All of `cell`.
+    pub fn of(cell: &Cell) -> Self {
+        let mut live = LiveJobs::default();
+        live.bring_up(cell);
+        live
+    }
+
+    /// These changed.
+    pub(crate) fn changed<'a>(&mut self, jobs: impl IntoIterator<Item = &'a JobId>) {
+        if self.is_made {
+            self.changed.extend(jobs);
+        }
+    }
+
+    /// Everything is other than before.
+    pub(crate) fn reset(&mut self) {
+        *self = LiveJobs::default();
+    }
+
+    /// Takes note of what has changed.
+    pub(crate) fn bring_up(&mut self, cell: &Cell) {
+        if !std::mem::replace(&mut self.is_made, true) {
+            cell.jobs().iter().for_each(|job| note(self, job));
+        }
+        for id in std::mem::take(&mut self.changed) {
+            match cell.jobs().get(id) {
+                Some(job) => note(self, job),
+                None => forget(self, id),
+            }
+        }
+    }
+
+    /// The jobs of a lower priority than this, the least important ones first.
+    pub(crate) fn less_important(&self, priority: i32) -> impl Iterator<Item = JobId> + '_ {
+        self.by_priority.range(..priority).flat_map(|(_, jobs)| jobs.iter().copied())
+    }
+
+    /// Whether nobody is less important.
+    pub(crate) fn none_below(&self, priority: i32) -> bool {
+        self.by_priority.range(..priority).next().is_none()
+    }
+}
+
+fn note(live: &mut LiveJobs, job: &Job) {
+    forget(live, job.id);
+    if job.live() > 0 {
+        live.by_priority.entry(job.spec.priority).or_default().insert(job.id);
+        live.known.insert(job.id, job.spec.priority);
+    }
+}
+
+fn forget(live: &mut LiveJobs, id: JobId) {
+    let Some(priority) = live.known.remove(&id) else { return };
+    if let Some(jobs) = live.by_priority.get_mut(&priority) {
+        jobs.remove(&id);
+        if jobs.is_empty() {
+            live.by_priority.remove(&priority);
+        }
+    }
+}

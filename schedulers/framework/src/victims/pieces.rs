@@ -1,0 +1,142 @@
+//! What may be stopped for room, piece by piece, in the order in which it is stopped: first what elastic groups have
+//! beyond their minimum, then the least important, then what stands for the shortest time. A gang is one piece, of a
+//! service each task is.
+
+use super::live::LiveJobs;
+use super::order::open_jobs;
+use ohm_cell::{
+    Cell, Group, Job, JobState, Overlay, QuotaIf, RoomPreemptor, Run, WhatIf, placed_since_ms, preemptions,
+};
+use ohm_model::{GroupIndex, GroupSpec, JobId, NodeId, RunRef};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// A piece: all that is left of a gang, or one task.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) job: &'a Job,
+    /// Whether the job is stopped whole.
+    pub(crate) is_whole: bool,
+    /// Its runs, without those that are pieces by themselves.
+    pub(crate) runs: Vec<&'a Run>,
+    pub(crate) rank: Rank,
+}
+
+/// The order in which pieces are stopped: whether it is more than a group has beyond its minimum, its priority, since
+/// when it stands.
+pub(crate) type Rank = (bool, i32, Reverse<(u64, JobId, Option<RunRef>)>);
+
+/// The runs that somebody else counts on already: those that stop, and those that are told to.
+pub(crate) struct Told {
+    jobs: BTreeSet<JobId>,
+    runs: BTreeSet<RunRef>,
+    /// Jobs of which parts stop for others.
+    parts: BTreeSet<JobId>,
+}
+
+impl Told {
+    pub(crate) fn of(what: WhatIf<'_>) -> Self {
+        let (mut jobs, mut runs, mut parts) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for victim in what.told_besides() {
+            match victim.is_whole() {
+                true => drop(jobs.insert(victim.job)),
+                false => runs.extend(victim.runs.iter().copied()),
+            }
+        }
+        parts.extend(runs.iter().map(|run| run.task.job));
+        for (_, preemption) in preemptions(what.cell).iter() {
+            parts.extend(preemption.victims.keys().copied());
+        }
+        Told { jobs, runs, parts }
+    }
+
+    /// Whether the run will end without anybody's doing.
+    pub(crate) fn has(&self, run: &Run) -> bool {
+        run.stop.is_some() || self.jobs.contains(&run.run.task.job) || self.runs.contains(&run.run)
+    }
+
+    /// The runs that are told to stop, in transactions under way.
+    pub(crate) fn runs<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
+        let jobs = self.jobs.iter().filter_map(|job| cell.jobs().get(*job));
+        let named = self.runs.iter().filter_map(|run| run_of(cell, *run));
+        jobs.flat_map(|job| runs_of(cell, job)).chain(named).filter(|run| run.stop.is_none())
+    }
+}
+
+/// The pieces that the job may stop, as far as rules go when nobody is stopped yet, in the order in which they are.
+pub(crate) fn pieces<'a>(
+    (cell, over): (&'a Cell, &Overlay),
+    preemptor: &RoomPreemptor<'a>,
+    (job, live): (&Job, &LiveJobs),
+    (tree, told): (&mut QuotaIf<'a>, &Told),
+) -> Vec<Piece<'a>> {
+    let by_policy = preemptor.policies().map(|rules| open_jobs((cell, over), rules, tree)).unwrap_or_default();
+    let less_important = live.less_important(job.spec.priority).filter_map(|id| cell.jobs().get(id));
+    let mut seen = BTreeSet::new();
+    let jobs = less_important.map(AsRef::as_ref).chain(by_policy);
+    let open = |job: &&Job| job.state == JobState::Active && !told.jobs.contains(&job.id) && seen.insert(job.id);
+    let jobs: Vec<&Job> = jobs.filter(open).collect();
+    let mut pieces = Vec::new();
+    for victim in jobs.into_iter().filter(|victim| preemptor.right_as_if(tree, victim).is_some()) {
+        add_pieces(cell, victim, told, &mut pieces);
+    }
+    pieces.sort_by(|one, other| one.rank.cmp(&other.rank));
+    pieces
+}
+
+fn add_pieces<'a>(cell: &'a Cell, job: &'a Job, told: &Told, pieces: &mut Vec<Piece<'a>>) {
+    let runs = runs_of(cell, job).filter(|run| !told.has(run));
+    if !job.starts_whole() {
+        return pieces.extend(runs.map(|run| piece(job, run, true)));
+    }
+    let (mut beyond, mut rest) = (Vec::new(), Vec::new());
+    let groups = job.groups.iter().zip(&job.spec.groups);
+    let mut spare: Vec<u32> = groups.map(|(group, spec)| beyond_minimum(group, spec)).collect();
+    let mut runs: Vec<&Run> = runs.collect();
+    runs.sort_by_key(|run| Reverse((run.placed_ms, run.run)));
+    for run in runs {
+        match &mut spare[usize::from(run.run.task.group.0)] {
+            0 => rest.push(run),
+            left => {
+                *left -= 1;
+                beyond.push(piece(job, run, false));
+            }
+        }
+    }
+    pieces.extend(beyond);
+    // A gang of which a part stops for others already is not counted on whole: that part is theirs.
+    if !rest.is_empty() && !told.parts.contains(&job.id) {
+        let since_ms = placed_since_ms(cell, job).unwrap_or_default();
+        let rank = (true, job.spec.priority, Reverse((since_ms, job.id, None)));
+        pieces.push(Piece { job, is_whole: true, runs: rest, rank });
+    }
+}
+
+fn piece<'a>(job: &'a Job, run: &'a Run, is_needed: bool) -> Piece<'a> {
+    let rank = (is_needed, job.spec.priority, Reverse((run.placed_ms, job.id, Some(run.run))));
+    Piece { job, is_whole: false, runs: vec![run], rank }
+}
+
+/// How many tasks an elastic group has beyond its minimum.
+fn beyond_minimum(group: &Group, spec: &GroupSpec) -> u32 {
+    let stays = group.live_within_count().saturating_sub(group.stopping);
+    if spec.elastic { stays.saturating_sub(group.needed(spec)) } else { 0 }
+}
+
+/// The live runs of a job.
+pub(crate) fn runs_of<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = &'a Run> {
+    let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+    tasks.filter_map(|task| cell.runs().get(task.run))
+}
+
+/// The live run, if its task still is at this attempt.
+fn run_of(cell: &Cell, run: RunRef) -> Option<&Run> {
+    let job = cell.jobs().get(run.task.job)?;
+    let task = job.groups.get(usize::from(run.task.group.0))?.tasks.get(run.task.task.0 as usize)?;
+    cell.runs().get(task.run).filter(|found| found.run == run)
+}
+
+/// The nodes and groups of rows of a plan, with how many tasks each.
+pub(crate) fn rooms_of(rows: &[ohm_model::Placement]) -> impl Iterator<Item = (GroupIndex, NodeId, u32)> + '_ {
+    rows.iter().map(|row| (row.group, row.node, row.count))
+}
