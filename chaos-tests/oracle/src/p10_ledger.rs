@@ -212,11 +212,11 @@ impl Ledger<'_> {
     }
 
     /// How much of a resource is left for the queue: at least and at most. Nothing when the queue does not limit it. Of
-    /// a flavor that it does not give any more, nothing is left, or less by what stands there.
+    /// a flavor that it does not give any more, nothing is left to what stands there, and what it uses is too much.
     pub(crate) fn quota_left(&self, queue: &str, resource: &str) -> Option<(i64, i64)> {
         let tree = self.quotas.tree();
         if tree.gives_by_flavor(queue) && !tree.limits(queue, resource) {
-            return Some((i64::MIN, 0));
+            return Some((tree.left(queue, resource).min(-tree.over_own(queue, resource)).min(0), 0));
         }
         tree.limits(queue, resource).then(|| (self.fullest().left(queue, resource), tree.left(queue, resource)))
     }

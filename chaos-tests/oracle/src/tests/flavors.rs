@@ -117,3 +117,24 @@ fn nothing_is_left_of_a_flavor_that_the_queue_does_not_give() {
     assert!(!told("spot:cpu", 2000));
     assert!(told("spot:cpu", 0), "all of it is left");
 }
+
+#[test]
+fn what_a_queue_uses_of_a_flavor_that_it_does_not_give_is_too_much() {
+    let mut history = history();
+    let quota = |name: &str, flavors: Vec<FlavorQuota>| {
+        let group = ResourceGroup { covered_resources: vec!["cpu".into()], flavors };
+        QueueSpec { name: name.into(), parent: "all".into(), resource_groups: vec![group], ..QueueSpec::default() }
+    };
+    let flavor = |name: &str| FlavorQuota {
+        name: name.into(),
+        resources: [("cpu".to_string(), ResourceQuota { nominal: 2000, ..ResourceQuota::default() })].into(),
+    };
+    history.job(0, queued("j")).happened(vec![has(0, &[("cpu", "od")]), placed(0, 0, 1, 1)]);
+    history.put(quota("q", vec![flavor("spot")])).put(quota("other", vec![flavor("od")]));
+    let told = |available: i64| {
+        history.oracle.judge_reason(JobId::new(0, 0), &short_quota("od:cpu", 1000, available)).is_some()
+    };
+    assert!(!told(-1000), "the other one lends nothing of what the queue does not give");
+    assert!(told(-2000), "one is used");
+    assert!(told(500));
+}

@@ -70,7 +70,7 @@ fn claim(job: u32, node: u32, purpose: Purpose) -> Nomination {
 }
 
 impl History {
-    fn put(&mut self, queue: QueueSpec) -> &mut Self {
+    pub(super) fn put(&mut self, queue: QueueSpec) -> &mut Self {
         self.entry(Command::PutQueue(queue), Outcome::Done, Vec::new())
     }
 
