@@ -116,6 +116,11 @@ impl Claims {
                 self.claims.retain(|claim| claim.job != *job);
                 self.moving.retain(|(of, _), _| of != job);
             }
+            // What is kept for a job ends when it is stopped with its queue, or may not start any more.
+            EventKind::QueueStop(stop) => {
+                self.claims.retain(|claim| claim.job != stop.job);
+                self.moving.retain(|(of, _), _| *of != stop.job);
+            }
             // What lives on takes its room, before it is placed again, too: its replacement may have to stop first.
             EventKind::Reconciled { job, group, task, incarnation, lives: false, .. }
             | EventKind::Ended { job, group, task, incarnation, .. } => {

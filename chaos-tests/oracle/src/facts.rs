@@ -55,6 +55,13 @@ pub(crate) struct Rules<'a> {
     pub(crate) removed_queues: Vec<&'a str>,
 }
 
+impl Rules<'_> {
+    /// Whether they put or remove this queue.
+    pub(crate) fn change_queue(&self, queue: &str) -> bool {
+        self.queues.iter().any(|spec| spec.name == queue) || self.removed_queues.contains(&queue)
+    }
+}
+
 /// A command that was taken, with its answer.
 pub(crate) type Taken<'a> = (&'a Command, &'a Outcome);
 

@@ -38,14 +38,17 @@ mod p7_real_time;
 mod p7_repairs;
 mod p7_restarts;
 mod p7_spares;
+mod p7_start_deadlines;
 mod p7_taints;
 mod p8_brought;
 mod p8_flavors;
 mod p8_hard_constraints;
+mod p8_held_queues;
 mod p8_node_requests;
 mod p8_quota;
 mod p8_strict_order;
 mod p8_turns;
+mod p8_waiting_bounds;
 mod p9_equal_copies;
 mod quota;
 mod rooms;
@@ -60,7 +63,7 @@ use std::collections::BTreeSet;
 
 pub use history::{Broken, Caused, Record};
 pub use p10_liveness::Stuck;
-pub use p10_reasons::{Reason, ShortQuota, Why};
+pub use p10_reasons::{KeptBack, Reason, ShortQuota, Why};
 
 use p8_strict_order::StrictOrder;
 use p8_turns::OutOfTurn;
@@ -90,10 +93,13 @@ pub struct Oracle {
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
     spares_first: p7_spares::SparesFirst,
+    start_deadlines: p7_start_deadlines::StartDeadlines,
     taints: p7_taints::Taints,
     brought: p8_brought::Brought,
+    held_queues: p8_held_queues::HeldQueues,
     node_requests: p8_node_requests::NodeRequests,
     quotas: p8_quota::Quotas,
+    waiting_bounds: p8_waiting_bounds::WaitingBounds,
     turns: turns::Turns,
     spares: spares::Spares,
     earmarks: earmarks::Earmarks,
@@ -138,6 +144,7 @@ impl Oracle {
         self.turns.entry_begins(&by_session);
         let room_before = self.owed_room.before(&self.ledger(), &taken);
         let rules = facts::rules(&taken);
+        self.note_queues(&taken, &rules);
         self.books.rule(&rules);
         self.admissions.entry_begins(&taken, &rules, &self.books);
         self.note_commits(&taken);
@@ -157,12 +164,14 @@ impl Oracle {
         self.preemptions.entry_begins(&taken, &rules);
         self.spares_first.entry_begins(&taken, &self.spares, &self.books);
         for fact in facts {
+            let broken = &mut self.broken;
             self.books.note(&fact);
             self.waiting.note(&fact, &self.books);
             self.turns.note((index, self.waiting.now_ms), &fact);
             out_of_turn.note(&fact);
             strict_order.note(&fact);
             self.heads.note(&fact, (&self.books, &self.repairs, &self.claims));
+            self.held_queues.watch(index, &fact, (&self.books, &self.claims), broken);
             self.claims.note(&fact);
             self.capacity.watch(index, &fact, &self.books, broken);
             self.gangs.watch(&fact);
@@ -179,8 +188,8 @@ impl Oracle {
             let now_ms = self.waiting.now_ms;
             self.brought.watch((index, now_ms), &fact, (&self.books, &self.admissions), &rules, broken);
             self.node_requests.watch(index, &fact, &self.books, broken);
-            self.quotas.watch(index, &fact, &self.books, &rules, broken);
-            p8_flavors::watch(index, &fact, (&self.books, &self.admissions.flavors, &self.quotas), broken);
+            self.judge_queues(index, &fact, &rules);
+            let broken = &mut self.broken;
             let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
             let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
             self.preemptions.watch(index, &fact, (known, &self.claims), broken);
@@ -198,13 +207,34 @@ impl Oracle {
         self.broken.extend(found);
     }
 
+    /// What queues keep back before an entry.
+    fn note_queues(&mut self, taken: &[facts::Taken<'_>], rules: &facts::Rules<'_>) {
+        let mut held_queues = std::mem::take(&mut self.held_queues);
+        held_queues.before(taken, rules, &self.ledger());
+        self.held_queues = held_queues;
+        self.waiting_bounds.before(taken, &self.books);
+    }
+
+    /// What queues give to whom, and for how long jobs wait for it.
+    fn judge_queues(&mut self, index: Index, fact: &facts::Fact<'_>, rules: &facts::Rules<'_>) {
+        let broken = &mut self.broken;
+        self.quotas.watch(index, fact, &self.books, rules, broken);
+        self.waiting_bounds.watch(index, fact, rules, (&self.books, self.quotas.tree()), broken);
+        p8_flavors::watch(index, fact, (&self.books, &self.admissions.flavors, &self.quotas), broken);
+        self.start_deadlines.watch((index, self.waiting.now_ms), fact, &self.books, broken);
+    }
+
     fn entry_over(&mut self, index: Index, (taken, rules): (&[facts::Taken<'_>], &facts::Rules<'_>), applied: &Caused) {
         let broken = &mut self.broken;
         self.kept_runs.entry(index, taken, applied, &self.books, broken);
         self.gangs.entry_over(index, &self.books, broken);
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
+        self.waiting_bounds.entry_over(index, (taken, rules), self.quotas.tree(), broken);
         self.quotas.entry_over(index, rules, &self.books, broken);
+        let known = (&self.books, &self.waiting, self.quotas.tree());
+        self.held_queues.entry_over(index, rules, known, broken);
+        self.start_deadlines.entry_over(index, (&self.books, &self.waiting, &self.claims), broken);
         self.spares.entry_over(index, (&self.books, &self.admissions), broken);
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);
         self.node_requests.entry_over(index, (&self.books, &self.admissions), broken);

@@ -17,7 +17,7 @@ use crate::rooms::{Room, Rooms, rooms_beside};
 use crate::spares::Spares;
 use crate::turns::Turns;
 use crate::waiting::{GroupWait, Wait, Waiting};
-use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId};
+use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId, QueueingStrategy, StopPolicy};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
@@ -117,7 +117,28 @@ impl Ledger<'_> {
         self.books.lowest_domain(topology, node).and_then(|_| self.books.domain(topology, level, node))
     }
 
-    /// Which tasks of a group wait, and how many of them must be placed together.
+    /// The stop policy of the job's queue, where it keeps anything back.
+    pub(crate) fn stop_policy(&self, spec: &JobSpec) -> Option<StopPolicy> {
+        let policy = self.quotas.tree().queue(&spec.queue)?.stop_policy;
+        (policy != StopPolicy::None).then_some(policy)
+    }
+
+    /// Whether a job that waits to start in a StrictFIFO queue may have to wait for another one, whatever that one
+    /// waits for.
+    pub(crate) fn may_be_kept_back(&self, job: JobId, spec: &JobSpec) -> bool {
+        !self.stands(job) && self.waiting.active().any(|(other, _)| self.may_come_before(other, (job, spec)))
+    }
+
+    /// Whether nothing of `other` stands, and it comes before the job in a StrictFIFO queue.
+    pub(crate) fn may_come_before(&self, other: JobId, (job, spec): (JobId, &JobSpec)) -> bool {
+        let queue = self.quotas.tree().queue(&spec.queue);
+        let is_strict = queue.is_some_and(|queue| queue.queueing_strategy == QueueingStrategy::StrictFifo);
+        let found = self.books.jobs.get(&other).filter(|found| is_strict && found.queue == spec.queue);
+        found.is_some_and(|found| self.turns.of(other, found) < self.turns.of(job, spec)) && !self.stands(other)
+    }
+
+    /// Which tasks of a group wait, and how many of them must be placed together. Of a held queue only those count that
+    /// were placed before.
     pub(crate) fn missing(&self, (job, index): (JobId, u16), spec: &JobSpec, wait: &Wait) -> Missing {
         let (group, none) = (&spec.groups[usize::from(index)], GroupWait::default());
         let state = wait.group(&group.name).unwrap_or(&none);
@@ -129,6 +150,7 @@ impl Ledger<'_> {
         let done = self.books.done(job, index);
         // What a group that does not grow left out when it started is not asked for any more.
         let chosen = state.chosen().filter(|_| !group.elastic);
+        let chosen = if self.stop_policy(spec).is_some() { Some(state.placed()) } else { chosen };
         let wanted = match chosen {
             Some(chosen) => chosen.iter().filter(|task| **task < group.count && !is_done(task)).count() as u32 + done,
             None => group.count,

@@ -8,7 +8,7 @@ use crate::p10_witness::witness;
 use crate::quota::{add, asks};
 use crate::rooms::Room;
 use crate::waiting::Wait;
-use ohm_model::{Amounts, JobId, JobSpec, NodeId, RepairPolicy, TopologyMode};
+use ohm_model::{Amounts, JobId, JobSpec, NodeId, RepairPolicy, StopPolicy, TopologyMode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A job that waits although it fits.
@@ -38,6 +38,14 @@ fn why_stuck(ledger: &Ledger<'_>, job: JobId, wait: &Wait) -> Option<String> {
     // What stops as a whole starts anew when all of it has ended.
     let stands = ledger.books.live_of(job).next().is_some();
     if stands && ledger.books.live_of(job).all(|standing| standing.stopping) {
+        return None;
+    }
+    let may_start = match ledger.stop_policy(spec) {
+        Some(StopPolicy::HoldAndDrain) => false,
+        Some(_) => stands,
+        None => !ledger.may_be_kept_back(job, spec),
+    };
+    if !may_start {
         return None;
     }
     if ledger.is_unasked(job, spec, wait) {

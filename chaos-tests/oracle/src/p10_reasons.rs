@@ -5,7 +5,7 @@ use crate::history::Broken;
 use crate::p8_hard_constraints::{is_closed, misfit};
 use crate::p10_ledger::Ledger;
 use ohm_model::resources::PODS;
-use ohm_model::{GroupIndex, GroupSpec, JobId, JobSpec, NodeId};
+use ohm_model::{GroupIndex, GroupSpec, JobId, JobSpec, NodeId, StopPolicy};
 
 /// Why a node does not take a task of a group, as far as it is counted again here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,15 @@ pub struct ShortQuota {
     pub ceded: i64,
 }
 
+/// What a person is told of a queue that keeps a job back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptBack {
+    /// It is held, by this policy.
+    Held(StopPolicy),
+    /// It is StrictFIFO, and this job comes first.
+    Behind(JobId),
+}
+
 /// What a person is told about a job that waits.
 #[derive(Clone, Debug)]
 pub struct Reason {
@@ -56,6 +65,8 @@ pub struct Reason {
     pub misses: Vec<(Why, u32)>,
     /// Too little quota.
     pub quota: Option<ShortQuota>,
+    /// Whether its queue keeps it back.
+    pub kept_back: Option<KeptBack>,
 }
 
 /// Says what is not true about the reason that a job was given for waiting.
@@ -81,6 +92,14 @@ pub(crate) fn judge_reason(ledger: &Ledger<'_>, job: JobId, reason: &Reason) -> 
         if *ceded != 0 && !ledger.may_cede(job, spec) {
             return wrong(format!("no job comes before it that {ceded} of {resource} could be left to"));
         }
+    }
+    let is_kept_back = match reason.kept_back {
+        None => true,
+        Some(KeptBack::Held(policy)) => ledger.stop_policy(spec) == Some(policy),
+        Some(KeptBack::Behind(first)) => ledger.may_come_before(first, (job, spec)) && ledger.waiting.is_active(first),
+    };
+    if !is_kept_back {
+        return wrong("its queue does not keep it back so".into());
     }
     if reason.total_nodes == 0 {
         return None;

@@ -127,6 +127,7 @@ impl Admissions {
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
             // What is reserved for it is given back at once.
             EventKind::RepairFailed { job, .. } => self.end(*job),
+            EventKind::QueueStop(stop) => self.end(stop.job),
             EventKind::Preemption(PreemptionEvent {
                 job,
                 change: PreemptionChange::Stopped { runs: None, .. },

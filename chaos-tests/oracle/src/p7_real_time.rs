@@ -16,6 +16,7 @@ struct Job {
     name: String,
     submitted_ms: u64,
     deadline_ms: u64,
+    start_ms: u64,
     kept_ms: u64,
 }
 
@@ -53,19 +54,24 @@ impl RealTime {
         for fact in facts {
             match fact {
                 Fact::Submitted { job, spec, .. } => {
-                    let (deadline_ms, kept_ms) = times(spec);
+                    let [deadline_ms, start_ms, kept_ms] = times(spec);
                     let name = spec.name.clone();
-                    self.jobs.insert(*job, Job { name, submitted_ms, deadline_ms, kept_ms });
+                    self.jobs.insert(*job, Job { name, submitted_ms, deadline_ms, start_ms, kept_ms });
                 }
                 Fact::Updated { job, spec, .. } => {
                     if let Some(known) = self.jobs.get_mut(job) {
-                        (known.deadline_ms, known.kept_ms) = times(spec);
+                        [known.deadline_ms, known.start_ms, known.kept_ms] = times(spec);
                     }
                 }
                 Fact::Happened { kind: EventKind::JobState { job, state, reason, .. }, .. }
                     if state == "failed" && reason.contains("activeDeadlineSeconds") =>
                 {
                     self.judge(index, at_ms, *job, "ended by its deadline", |job| job.deadline_ms, broken);
+                }
+                Fact::Happened { kind: EventKind::JobState { job, state, reason, .. }, .. }
+                    if state == "failed" && reason.contains("pendingTimeoutSeconds") =>
+                {
+                    self.judge(index, at_ms, *job, "ended by its start deadline", |job| job.start_ms, broken);
                 }
                 Fact::Happened { kind: EventKind::JobForgotten { name }, .. } => {
                     let known = self.jobs.iter().find(|(_, job)| job.name == *name).map(|(job, _)| *job);
@@ -103,8 +109,8 @@ impl RealTime {
     }
 }
 
-/// How long the job may run, and how long it is kept.
-fn times(spec: &ohm_model::JobSpec) -> (u64, u64) {
-    let ms = |seconds: u64| seconds.saturating_mul(1000);
-    (ms(spec.active_deadline_seconds), ms(spec.ttl_seconds_after_finished))
+/// How long the job may run, and wait to start, and how long it is kept.
+fn times(spec: &ohm_model::JobSpec) -> [u64; 3] {
+    let seconds = [spec.active_deadline_seconds, spec.pending_timeout_seconds, spec.ttl_seconds_after_finished];
+    seconds.map(|seconds| seconds.saturating_mul(1000))
 }

@@ -250,7 +250,9 @@ impl Repairs {
         let too_often = !books.is_endless(job) && failures.any(|(_, failures)| *failures > spec.retries);
         let since_ms = self.first_placed_ms.get(&job).map_or(0, |first_ms| at_ms.saturating_sub(*first_ms));
         let too_long = spec.active_deadline_seconds > 0 && since_ms >= spec.active_deadline_seconds * 1000;
-        if !too_often && !too_long {
+        // Whether its time to start is over is judged apart.
+        let too_late = spec.pending_timeout_seconds > 0 && reason.starts_with("StartDeadlineExceeded");
+        if !too_often && !too_long && !too_late {
             let what = format!(
                 "entry {index}: {} fails ({reason}) although no task failed more than {} times by itself",
                 spec.name, spec.retries

@@ -77,6 +77,8 @@ impl StrictOrder {
 /// The jobs of the queue that wait, and to which nothing has happened.
 fn who_waits(queue: &str, ledger: &Ledger<'_>) -> Vec<JobId> {
     let of_queue = |job: &JobId| ledger.books.jobs.get(job).is_some_and(|spec| spec.queue == queue);
-    let waits = |job: &JobId| ledger.waiting.is_untouched(*job) && ledger.books.live_of(*job).next().is_none();
+    // What was reserved once was let in then.
+    let may_stand = |job: &JobId| ledger.books.live_of(*job).next().is_some() || ledger.admissions.may_hold(*job);
+    let waits = |job: &JobId| ledger.waiting.is_untouched(*job) && !may_stand(job);
     ledger.waiting.active().map(|(job, _)| job).filter(|job| of_queue(job) && waits(job)).collect()
 }

@@ -2,6 +2,7 @@
 
 mod flavors;
 mod heads;
+mod held_queues;
 mod jobs;
 mod kept;
 mod leases;
@@ -13,8 +14,10 @@ mod preemption;
 mod real_time;
 mod restarts;
 mod spares;
+mod start_deadlines;
 mod strict_order;
 mod taints;
+mod waiting_bounds;
 
 use super::*;
 use ohm_model::{

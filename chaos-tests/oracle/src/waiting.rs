@@ -48,6 +48,11 @@ impl GroupWait {
         (self.has_started && !self.is_resized).then_some(&self.placed)
     }
 
+    /// The tasks that were placed since then.
+    pub(crate) fn placed(&self) -> &BTreeSet<u32> {
+        &self.placed
+    }
+
     /// The tasks that may wait because they failed.
     pub(crate) fn backing_off(&self, now_ms: u64) -> impl Iterator<Item = u32> + '_ {
         self.failures.iter().filter(move |(_, (_, until_ms))| *until_ms > now_ms).map(|(task, _)| *task)
@@ -118,6 +123,7 @@ impl Waiting {
                 wait.changes += 1;
                 wait.admission_ms = wait.admission_ms.max(at_ms + wait_ms);
             }
+            EventKind::QueueStop(stop) => self.jobs.entry(stop.job).or_default().changes += 1,
             EventKind::Placed { job, group, first, count, .. } => {
                 let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
                 let Some(spec) = spec else { return };
@@ -175,6 +181,11 @@ impl Waiting {
     /// Whether the job is neither over nor suspended.
     pub(crate) fn is_active(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|wait| wait.is_active)
+    }
+
+    /// What is known of the groups of the job that were placed or failed.
+    pub(crate) fn groups_of(&self, job: JobId) -> impl Iterator<Item = &GroupWait> {
+        self.jobs.get(&job).into_iter().flat_map(|wait| wait.groups.values())
     }
 
     /// Whether nothing has happened to the job since it was submitted.

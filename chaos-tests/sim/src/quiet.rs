@@ -4,7 +4,7 @@ use crate::roles::SpoiltPlanner;
 use ohm_cell::{Cell, Job, JobState, NodeRecord, Standing};
 use ohm_framework::{Answer, Explanation, Miss, Need, Obstacle, explain_job, need_of};
 use ohm_model::{GroupIndex, NodeHealth, RepairPolicy};
-use ohm_oracle::{Broken, Oracle, Reason, ShortQuota, Why};
+use ohm_oracle::{Broken, KeptBack, Oracle, Reason, ShortQuota, Why};
 use std::sync::Arc;
 
 /// Once nothing goes wrong any more, a check is ready and a wait is over within this time.
@@ -92,7 +92,7 @@ fn wrong_reason(cell: &Cell, job: &Job, oracle: &Oracle) -> Option<Broken> {
 }
 
 fn reason(cell: &Cell, why: &Explanation) -> Reason {
-    let (mut short, mut quota) = (None, None);
+    let (mut short, mut quota, mut kept_back) = (None, None, None);
     match &why.obstacle {
         Obstacle::Room | Obstacle::Domain { .. } => short = Some((why.fit, why.of)),
         &Obstacle::Quota { column, asked, available, ceded, .. } => {
@@ -103,6 +103,8 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
             };
             quota = Some(ShortQuota { resource, asked, available, ceded });
         }
+        Obstacle::Held { policy, .. } => kept_back = Some(KeptBack::Held(*policy)),
+        Obstacle::Turn { first, .. } => kept_back = Some(KeptBack::Behind(*first)),
         _ => {}
     }
     Reason {
@@ -114,6 +116,7 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
         open_nodes: why.open_nodes,
         misses: why.misses.iter().map(|(miss, nodes)| (kind(cell, miss), *nodes)).collect(),
         quota,
+        kept_back,
     }
 }
 

@@ -80,7 +80,7 @@ impl History {
     }
 
     /// Reserves the quota of a job, asking nobody.
-    fn reserve(&mut self, job: u32) -> &mut Self {
+    pub(super) fn reserve(&mut self, job: u32) -> &mut Self {
         self.take(Transaction { reserve: vec![JobId::new(job, 0)], ..nothing() })
     }
 
@@ -182,6 +182,7 @@ fn a_reason_that_is_not_true_is_seen() {
         open_nodes: 4 - misses.iter().map(|(_, nodes)| nodes).sum::<u32>(),
         misses: misses.to_vec(),
         quota: None,
+        kept_back: None,
     };
     let good = told(&[]);
     let job = JobId::new(0, 0);
@@ -318,15 +319,22 @@ fn a_claim_keeps_what_it_is_for_and_no_more() {
 
 /// What a job is told that lacks quota.
 pub(super) fn short_quota(resource: &str, asked: i64, available: i64) -> Reason {
+    let quota = Some(ShortQuota { resource: resource.into(), asked, available, ceded: 0 });
+    Reason { quota, ..told_nothing() }
+}
+
+/// What a job is told of which no more is said.
+pub(super) fn told_nothing() -> Reason {
     Reason {
         group: GroupIndex(0),
         beside: Vec::new(),
-        text: "quota".into(),
+        text: "it waits".into(),
         short: None,
         total_nodes: 0,
         open_nodes: 0,
         misses: Vec::new(),
-        quota: Some(ShortQuota { resource: resource.into(), asked, available, ceded: 0 }),
+        quota: None,
+        kept_back: None,
     }
 }
 

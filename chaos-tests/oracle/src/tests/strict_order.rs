@@ -33,3 +33,30 @@ fn who_waits_no_more_keeps_nobody_back() {
     history.happened(vec![EventKind::JobState { job: JobId::new(0, 0), name, state, reason }]);
     assert!(history.places(1, 0, 0).broken().is_empty());
 }
+
+#[test]
+fn who_waits_behind_another_one_is_not_stuck() {
+    let stuck = |strategy, cpu: i64| {
+        let mut history = line(strategy, 0);
+        history.update(
+            0,
+            job("first", 1, |job| {
+                (job.queue, job.groups[0].requests) = ("q".into(), [("cpu".to_string(), cpu)].into());
+            }),
+            Vec::new(),
+        );
+        let stuck = history.oracle.stuck_jobs();
+        stuck.iter().map(|stuck| stuck.job).filter(|job| *job != JobId::new(2, 0)).collect::<Vec<_>>()
+    };
+    let (first, second) = (JobId::new(0, 0), JobId::new(1, 0));
+    assert_eq!(stuck(QueueingStrategy::BestEffortFifo, 1000), [first, second]);
+    assert_eq!(stuck(QueueingStrategy::BestEffortFifo, 9000), [second], "the first one fits nowhere");
+    assert_eq!(stuck(QueueingStrategy::StrictFifo, 1000), [first]);
+    assert_eq!(stuck(QueueingStrategy::StrictFifo, 9000), []);
+}
+
+#[test]
+fn what_was_reserved_starts_out_of_turn() {
+    let mut history = line(QueueingStrategy::StrictFifo, 0);
+    assert!(history.reserve(1).places(1, 0, 0).broken().is_empty(), "it was let in when it was reserved");
+}
