@@ -137,7 +137,8 @@ impl Waiting {
             }
             EventKind::Ended { job, group, task, exit, cause, .. } => {
                 let by_itself = cause.is_none() && exit.is_charged() && (books.is_endless(*job) || !exit.is_success());
-                let failed = by_itself || (cause.is_none() && *exit == Exit::NeverStarted);
+                let refused = cause.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
+                let failed = by_itself || refused;
                 self.ended((*job, *group, *task), failed, at_ms, books);
                 // What starts again in place never was away.
                 if *cause != Some(StopCause::Restarted) {

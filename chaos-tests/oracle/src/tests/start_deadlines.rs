@@ -65,10 +65,12 @@ fn p7_sees_a_start_deadline_that_is_missed() {
     assert!(late(&|job| job.suspended = true).is_empty());
     let mut runs = timed(|_| {});
     assert!(runs.happened(vec![placed(0, 0, 1, 0)]).until(60).broken().is_empty());
-    let mut backs_off = timed(|_| {});
-    backs_off.happened(vec![placed(0, 0, 1, 0)]).happened(vec![ended(0, 0, 0, Exit::Code(1))]);
-    assert!(backs_off.until(36).broken().is_empty(), "it waited for its back-off first");
-    assert_eq!(backs_off.until(37).broken(), ["P7"]);
+    for exit in [Exit::Code(1), Exit::NeverStarted, Exit::LeaseExpired] {
+        let mut backs_off = timed(|_| {});
+        backs_off.happened(vec![placed(0, 0, 1, 0)]).happened(vec![ended(0, 0, 0, exit)]);
+        assert!(backs_off.until(36).broken().is_empty(), "it waited for its back-off first");
+        assert_eq!(backs_off.until(37).broken(), ["P7"]);
+    }
     let mut silent = timed(|_| {});
     silent.index += 600;
     assert!(silent.happened(Vec::new()).broken().is_empty(), "nobody wrote to the log");
