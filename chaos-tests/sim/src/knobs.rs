@@ -3,6 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
+use crate::workload::Lines;
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -72,6 +73,8 @@ pub(crate) struct Knobs {
     pub(crate) drains: usize,
     /// What the class of an operator is like, in a run that has one.
     pub(crate) own_class: Option<ClassKind>,
+    /// How queues order, bound and hold their lines, and for how long jobs wait.
+    pub(crate) lines: Lines,
 }
 
 impl Knobs {
@@ -121,6 +124,7 @@ impl Knobs {
             theme: Theme::Everything,
             drains: 0,
             own_class: None,
+            lines: Lines::default(),
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -162,6 +166,12 @@ impl Knobs {
         let kinds = [ClassKind::Batch, ClassKind::Service, ClassKind::Tas];
         let own_class = if dice.chance(200) { dice.pick(&kinds).copied() } else { None };
         if self.is_large() { self } else { Knobs { own_class, ..self } }
+    }
+
+    /// Draws how queues order, bound and hold their lines, and for how long jobs wait. Its dice are its own, too.
+    pub(crate) fn with_lines(self, seed: u64) -> Self {
+        let lines = if self.is_large() { Lines::default() } else { Lines::drawn(seed, self.queues) };
+        Knobs { lines, ..self }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -54,6 +54,8 @@ pub const CONFLICT_REASONS: &[&str] = &[
     "NotReserved",
     "QuotaExceeded",
     "FlavorMissing",
+    "QueueHeld",
+    "OutOfTurn",
     "NoNeed",
     "GangShort",
     "TopologyBroken",

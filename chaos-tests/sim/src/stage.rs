@@ -11,6 +11,7 @@ use crate::mischief::Mischief;
 use crate::outside::Outside;
 use crate::readers::Readers;
 use crate::report::Report;
+use crate::workload::Stop;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
 use ohm_model::{
@@ -66,6 +67,8 @@ pub(crate) enum Event {
     Strike(Fault),
     TakeBack { node: usize },
     Ask(Box<Command>),
+    Stop(Stop),
+    Lift { until_ms: u64 },
     Finish(JobId),
     Restart(Victim),
     DiskRoom { server: usize, starts: u64 },

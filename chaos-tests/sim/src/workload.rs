@@ -1,10 +1,12 @@
 //! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
 
 mod jobs;
+mod lines;
 mod preemption;
 mod profiles;
 
 pub(crate) use jobs::job;
+pub(crate) use lines::{Lines, Stop};
 use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 

@@ -166,6 +166,8 @@ impl World {
                 roles.nodes.iter_mut().for_each(|node| node.drive_tasks(DriverInput::Finish { job }, stage));
             }
             Event::Ask(command) => roles.clients[0].request(*command, stage),
+            Event::Stop(stop) => self.stop(stop),
+            Event::Lift { until_ms } => self.lift(until_ms),
             Event::Operate => self.operator.look(roles, stage),
             Event::Read => self.read(),
             Event::TakeBack { node } => roles.nodes[node].take_back(stage),

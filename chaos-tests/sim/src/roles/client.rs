@@ -54,6 +54,12 @@ impl ClientProcess {
             let name = format!("c{}-job-{}", self.number, self.submitted.len());
             let job = draw_job(name, stage);
             change_mind(&job.name, stage);
+            for (after_ms, stop) in stage.knobs.lines.aimed(&stage.dice, &job).into_iter().flatten() {
+                stage.agenda.after(after_ms, Event::Stop(stop));
+            }
+            if let Some((after_ms, command)) = stage.knobs.lines.urgent(&stage.dice, &job) {
+                stage.ask_at(stage.now_ms() + after_ms, command);
+            }
             self.submitted.push(job.clone());
             Some(Command::SubmitJobs { jobs: vec![job] })
         } else if stage.dice.chance(150) {
@@ -66,6 +72,7 @@ impl ClientProcess {
             if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, stage.knobs.theme) {
                 *spec = outside::checked(&mut stage.dice, spec.clone());
             }
+            settle_lines(&mut command, stage);
             self.request(command, stage);
         }
     }
@@ -123,7 +130,10 @@ impl ClientProcess {
             greetings = outside::with_checks(&mut dice, greetings);
         }
         greetings.extend(stage.knobs.own_class.map(workload::first_profile));
-        greetings.into_iter().for_each(|command| self.request(command, stage));
+        for mut command in greetings {
+            settle_lines(&mut command, stage);
+            self.request(command, stage);
+        }
     }
 }
 
@@ -195,7 +205,17 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     let mut job = workload::job(&mut stage.dice, name, kind, stage.knobs.queues);
     stage.knobs.theme.bend(&mut stage.dice, &mut job);
     workload::into_own_class(&mut job, stage.knobs.own_class);
+    stage.knobs.lines.hurry(&stage.dice, &mut job);
     job
+}
+
+/// What a run draws of lines goes for the queue or the job that somebody changes, too.
+fn settle_lines(command: &mut Command, stage: &Stage) {
+    match command {
+        Command::PutQueue(spec) => stage.knobs.lines.order(&stage.dice, spec),
+        Command::UpdateJob { spec, .. } => stage.knobs.lines.hurry(&stage.dice, spec),
+        _ => {}
+    }
 }
 
 /// Now and then somebody takes a job back, or lets it wait, the moment after submitting it.

@@ -95,6 +95,9 @@ impl World {
         for (at_ms, command) in std::mem::take(&mut self.asks) {
             stage.ask_at(at_ms, command);
         }
+        for (at_ms, stop) in stage.knobs.lines.stops(self.scenario.seed, stage.knobs.faults_ms) {
+            stage.agenda.at(at_ms, Event::Stop(stop));
+        }
         for victim in self.roles.everybody() {
             let at_ms = stage.dice.below(300);
             stage.agenda.at(at_ms, Event::Restart(victim));
@@ -116,7 +119,8 @@ fn knobs(dice: &mut Prng, scenario: &Scenario) -> Knobs {
     match scenario.script.is_some() {
         true => knobs,
         false => {
-            knobs.with_theme(scenario.seed, scenario.nodes).with_drains(scenario.seed).with_own_class(scenario.seed)
+            let knobs = knobs.with_theme(scenario.seed, scenario.nodes).with_drains(scenario.seed);
+            knobs.with_own_class(scenario.seed).with_lines(scenario.seed)
         }
     }
 }

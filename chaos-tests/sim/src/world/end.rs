@@ -7,8 +7,9 @@ use crate::quiet;
 use crate::report::Report;
 use crate::role::Role;
 use crate::stage::Event;
+use crate::workload::Stop;
 use ohm_cell::Cell;
-use ohm_model::{Command, TaintPattern};
+use ohm_model::{Command, StopPolicy, TaintPattern};
 use ohm_oracle::Broken;
 use ohm_stdx::hash;
 
@@ -17,6 +18,9 @@ use ohm_stdx::hash;
 const LOOKS: u64 = 8;
 /// Between the first look and the last.
 const LOOKING_MS: u64 = 6_000;
+/// For so long people look whether queues are held that are to go on, and how often.
+const LIFTING_MS: u64 = 20_000;
+const LIFT_EVERY_MS: u64 = 1_000;
 
 impl World {
     /// From here on nothing goes wrong any more, and everybody who is down comes back.
@@ -39,6 +43,29 @@ impl World {
             let pattern = TaintPattern { key: PUT_TAINT.into(), value: None, effect: None };
             roles.clients[0].request(Command::UntaintNode { name, pattern }, stage);
         }
+        if stage.knobs.lines.lifted().next().is_some() {
+            let until_ms = stage.now_ms() + LIFTING_MS;
+            stage.agenda.after(1, Event::Lift { until_ms });
+        }
+    }
+
+    /// Until then people let the queues go on that are to, however late somebody is heard who has held one before.
+    pub(super) fn lift(&mut self, until_ms: u64) {
+        for queue in self.stage.knobs.lines.lifted() {
+            self.stop(Stop { queue, policy: StopPolicy::None });
+        }
+        let stage = &mut self.stage;
+        if stage.now_ms() < until_ms {
+            stage.agenda.after(LIFT_EVERY_MS, Event::Lift { until_ms });
+        }
+    }
+
+    /// People hold a queue, or let it go on.
+    pub(super) fn stop(&mut self, stop: Stop) {
+        let (roles, stage) = (&mut self.roles, &mut self.stage);
+        let holds = stop.policy != StopPolicy::None;
+        let command = roles.cell().filter(|_| !(holds && stage.healed)).and_then(|cell| stop.command(cell));
+        command.into_iter().for_each(|command| roles.clients[0].request(command, stage));
     }
 
     pub(super) fn finish(mut self) -> Report {
