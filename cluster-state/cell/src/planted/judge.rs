@@ -5,7 +5,9 @@ use crate::state::admission::Round;
 use crate::state::jobs::{Job, JobState};
 use crate::state::repairs::RepairState;
 use ohm_model::transaction::Row;
-use ohm_model::{ConflictReason, JobId, NodeId, StopCause, Transaction, Verdict};
+use ohm_model::{
+    ConflictReason, JobId, NodeId, QueueSpec, QueueingStrategy, StopCause, StopPolicy, Transaction, Verdict,
+};
 use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ type Alter = fn(&mut Cell, &mut Transaction);
 /// Whether a bug is about a job.
 type IsAbout = fn(&Job) -> bool;
 
-const SHOWN: [(Bug, IsAbout, Alter); 8] = [
+const SHOWN: [(Bug, IsAbout, Alter); 10] = [
     (Bug::PlaceClosed, |_| true, open_jobs),
     (Bug::PlaceUnreserved, |job| !job.spec.queue.is_empty(), make_checks_ready),
     (Bug::CountGangTwice, |_| true, halve_minimums),
@@ -24,6 +26,8 @@ const SHOWN: [(Bug, IsAbout, Alter); 8] = [
     (Bug::SpareUnused, |job| job.groups.iter().any(|group| group.spares > 0), hide_spares),
     (Bug::GiveUpWhole, |_| true, name_another_cause),
     (Bug::TearSlices, |job| job.spec.groups.iter().any(|group| !group.slices().is_empty()), forget_slices),
+    (Bug::IgnoreStrictOrder, |job| !job.spec.queue.is_empty(), forget_order),
+    (Bug::StartInHeldQueue, |job| !job.spec.queue.is_empty(), lift_stops),
 ];
 
 /// What the judge is shown instead, when one of these bugs is planted and `transaction` names a job that it is about.
@@ -126,6 +130,24 @@ fn forget_slices(cell: &mut Cell, transaction: &mut Transaction) {
     for former in transaction.jobs.iter().filter_map(|guard| cell.jobs.get(guard.job).cloned()).collect::<Vec<_>>() {
         let job = cell.jobs.get_mut(former.id).expect("a job that is guarded");
         Arc::make_mut(&mut job.spec).groups.iter_mut().for_each(|group| group.topology.slices.clear());
+    }
+}
+
+fn forget_order(cell: &mut Cell, _: &mut Transaction) {
+    change_queues(cell, |spec| spec.queueing_strategy = QueueingStrategy::BestEffortFifo);
+}
+
+fn lift_stops(cell: &mut Cell, _: &mut Transaction) {
+    change_queues(cell, |spec| spec.stop_policy = StopPolicy::None);
+}
+
+/// What is charged to the queues stays.
+fn change_queues(cell: &mut Cell, change: fn(&mut QueueSpec)) {
+    let specs: Vec<QueueSpec> =
+        cell.quota.iter().filter(|queue| !queue.is_implicit()).map(|queue| queue.spec.clone()).collect();
+    for mut spec in specs {
+        change(&mut spec);
+        cell.quota.put(spec);
     }
 }
 

@@ -151,6 +151,12 @@ pub enum Bug {
     PreemptInVain,
     /// What victims give back is left to whoever asks for it first.
     ForgetPromisedQuota,
+    /// A job has others stopped for room that are no less important.
+    PreemptEquals,
+    /// Jobs of StrictFIFO queues start before those that come before them.
+    IgnoreStrictOrder,
+    /// Plans that were made before a queue was held still commit.
+    StartInHeldQueue,
 }
 
 impl Bug {
@@ -158,7 +164,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 70] = [
+    pub const ALL: [Bug; 73] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -229,6 +235,9 @@ impl Bug {
         Bug::PreemptWithoutRight,
         Bug::PreemptInVain,
         Bug::ForgetPromisedQuota,
+        Bug::PreemptEquals,
+        Bug::IgnoreStrictOrder,
+        Bug::StartInHeldQueue,
     ];
 }
 

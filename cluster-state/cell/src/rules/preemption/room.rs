@@ -19,6 +19,7 @@ use crate::rooms::quota_if::QuotaIf;
 use crate::state::jobs::Job;
 use crate::state::requests::{charged, waiting_request};
 use ohm_model::{FlavorResource, GroupIndex, PreemptionPolicy, PreemptionReason, RunRef};
+use ohm_stdx::bug::{self, Bug};
 
 /// A job, or the part of one, that stops.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ impl<'a> RoomPreemptor<'a> {
         if !may_be_stopped(self.cell, self.job, victim) {
             return None;
         }
-        let is_less_important = victim.spec.priority < self.job.spec.priority;
+        let is_less_important = victim.spec.priority < self.job.spec.priority || bug::is_planted(Bug::PreemptEquals);
         let under_its_root = self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim));
         match under_its_root {
             Some(_) if self.is_repair => is_less_important.then_some(PreemptionReason::LowerPriority),
