@@ -80,11 +80,12 @@ impl KeptRuns {
             EventKind::NodeRemoved { name } => {
                 self.lost.remove(name).and_then(|node| self.away.remove(&node));
             }
-            // Closed, evicted whole or changed: nothing of it is to come back.
+            // Closed, evicted whole, stopped with its queue or changed: nothing of it is to come back.
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                 self.forget(*job)
             }
             EventKind::JobUpdated { job, .. } | EventKind::RepairFailed { job, .. } => self.forget(*job),
+            EventKind::QueueStop(stop) if stop.stopped => self.forget(stop.job),
             _ => {}
         }
     }

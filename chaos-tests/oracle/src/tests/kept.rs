@@ -1,7 +1,7 @@
 //! Runs that are kept where a node is cut off.
 
 use super::*;
-use ohm_model::{NodeHealth, OnDisconnect};
+use ohm_model::{NodeHealth, OnDisconnect, QueueStopEvent, StopPolicy};
 
 fn run(task: u32, incarnation: u32) -> RunRef {
     RunRef::new(JobId::new(0, 0), 0, task, incarnation)
@@ -99,4 +99,16 @@ fn p8_takes_what_stood_there_all_the_time_for_no_new_work() {
     history.happened(vec![cordoned]).happened(vec![ended, reconciled(true), placed(0, 0, 1, 0)]);
     history.oracle.watch(&over(8_100, "b", run(0, 2)));
     assert!(history.broken().is_empty());
+}
+
+#[test]
+fn p2_does_not_ask_what_becomes_of_a_run_that_was_stopped_with_its_queue() {
+    for (stopped, expected) in [(true, &[][..]), (false, &["P2"])] {
+        let (job, name, queue) = (JobId::new(0, 0), "j".to_string(), "q".to_string());
+        let stop = QueueStopEvent { job, name, queue, policy: StopPolicy::HoldAndDrain, stopped };
+        let gone = vec![vec![ended(0, 0, 0, Exit::NodeLost)], vec![EventKind::QueueStop(stop)]];
+        let mut history = returned_after(gone, Vec::new());
+        history.oracle.watch(&over(8_100, "a", run(0, 1)));
+        assert_eq!(history.broken(), expected, "{stopped}");
+    }
 }
