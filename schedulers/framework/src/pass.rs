@@ -21,6 +21,8 @@ use std::collections::BTreeSet;
 pub const TRANSACTION_BYTES_MAX: usize = (1 << 20) - (4 << 10);
 /// So many jobs may be taken or sent back to their kin in one pass, for each that is planned.
 const TAKE_STEPS: usize = 16;
+/// Once so many pieces were looked at in one pass that might be stopped for room, other jobs look in the next one.
+const PIECES_PER_PASS: usize = 20_000;
 /// So many bunches of kin are looked at in one pass of a sweep.
 const SWEEP_BUNCHES: usize = 1024;
 
@@ -83,6 +85,7 @@ impl<P: Planner> SchedulerCore<P> {
         let plan = self.planner.plan(&mut board, work, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += plan.examined;
+        self.pieces_sought = 0;
         self.settle(now_ms, work, plan, out);
     }
 
@@ -293,8 +296,9 @@ fn seek_otherwise<P: Planner>(
     (job, item, why): (JobId, Option<WorkItem>, Box<Explanation>),
     out: &mut Vec<SchedulerEffect>,
 ) {
-    // Whom to stop is worked out where it can be said at once.
-    if !core.has_room() && item.is_some_and(|item| seeks_victims(core.follower.cell(), item, &why)) {
+    // Whom to stop is worked out where it can be said at once, and as far as one pass goes.
+    let is_late = !core.has_room() || core.pieces_sought >= PIECES_PER_PASS;
+    if is_late && item.is_some_and(|item| seeks_victims(core.follower.cell(), item, &why)) {
         return core.backlog.give_back(job);
     }
     core.tell_planner();

@@ -27,6 +27,8 @@ pub struct Preempting {
     pub planned: Option<PlannedJob>,
     /// The nodes; may repeat.
     pub nodes: Vec<NodeId>,
+    /// How many pieces were looked at that might have been stopped for room.
+    pub pieces: usize,
 }
 
 /// The plan that stops others for a job that waits for quota or room, if there is one.
@@ -47,6 +49,7 @@ pub(crate) fn preempt<P: Planner>(
     // What was shown as ended is not.
     core.planner.changed(&board.view(), &found.nodes, &[]);
     core.changes.nodes.extend(found.nodes);
+    core.pieces_sought += found.pieces;
     found.planned
 }
 
@@ -128,7 +131,7 @@ fn for_quota<P: Planner>(
         }
         let (placed, nodes) = place_after(planner, board, item, &victims, dice);
         let planned = placed.map(|placed| into_rooms(board.cell(), placed, flavors, victims, why));
-        return Preempting { planned, nodes };
+        return Preempting { planned, nodes, pieces: 0 };
     }
     Preempting::default()
 }
@@ -140,17 +143,19 @@ fn for_room<P: Planner>(
     (why, live): (&Explanation, &LiveJobs),
     dice: &mut Prng,
 ) -> Preempting {
-    let mut nodes = Vec::new();
+    let mut sought = Preempting::default();
     for flavors in ways(board, job) {
         let chosen = job.with_flavors(&flavors);
         let job = chosen.as_ref().unwrap_or(job);
         let found = seek(planner, &mut board.with_job(job), (item, job), live, dice);
-        nodes.extend(found.nodes);
+        sought.nodes.extend(found.nodes);
+        sought.pieces += found.pieces;
         if let Some((placed, victims)) = found.planned {
-            return Preempting { planned: Some(into_rooms(board.cell(), placed, flavors, victims, why)), nodes };
+            sought.planned = Some(into_rooms(board.cell(), placed, flavors, victims, why));
+            break;
         }
     }
-    Preempting { planned: None, nodes }
+    sought
 }
 
 /// The ways to take flavors that are looked at, the preferred one first.

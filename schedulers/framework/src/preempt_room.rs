@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) planned: Option<(PlannedJob, Vec<Victim>)>,
     /// The nodes that the planner has to read anew.
     pub(crate) nodes: BTreeSet<NodeId>,
+    /// How many pieces were looked at.
+    pub(crate) pieces: usize,
 }
 
 /// One search.
@@ -77,7 +79,7 @@ pub(crate) fn seek<P: Planner>(
     let mut nodes = search.touched;
     board.over().roll_back(cell, before);
     nodes.extend(planned.iter().flat_map(|(planned, _): &(PlannedJob, _)| planned.place.iter().map(|row| row.node)));
-    Found { planned, nodes }
+    Found { planned, nodes, pieces: pieces.len() }
 }
 
 impl<P: Planner> Search<'_, '_, P> {

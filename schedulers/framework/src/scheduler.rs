@@ -57,6 +57,8 @@ pub struct SchedulerCore<P> {
     pub(crate) heads: Heads,
     /// The jobs that stand, for those that look for room where others are.
     pub(crate) live: LiveJobs,
+    /// How many pieces this pass has looked at that might be stopped for room.
+    pub(crate) pieces_sought: usize,
     /// Lines of which others have work.
     pub(crate) abroad: Abroad,
     /// Queues in which quota is left to jobs of others.
@@ -119,6 +121,7 @@ impl<P: Planner> SchedulerCore<P> {
             attempts: BTreeMap::new(),
             heads: Heads::default(),
             live: LiveJobs::default(),
+            pieces_sought: 0,
             abroad: Abroad::default(),
             ceding: Ceding::default(),
             second_passes: BTreeMap::new(),
