@@ -23,6 +23,9 @@ const TURNS_MAX: u32 = 3;
 /// A job may be stopped so often for one that never gets what it needs.
 const AGAIN_MAX: u32 = 4;
 
+/// Who is to be stopped for a job, and the room that it gets then.
+type Asked = (Vec<Victim>, Vec<Nomination>);
+
 /// The books.
 #[derive(Default)]
 pub(crate) struct Preemptions {
@@ -31,7 +34,7 @@ pub(crate) struct Preemptions {
     /// Whether the entry at hand changes queues or sharing: no event says when.
     is_changing: bool,
     /// Who is to be stopped in the entry at hand, by the job that they are stopped for.
-    asked: BTreeMap<JobId, VecDeque<(Vec<Victim>, Vec<Nomination>)>>,
+    asked: BTreeMap<JobId, VecDeque<Asked>>,
     /// Since when jobs stand.
     placed_ms: BTreeMap<JobId, u64>,
     /// How often one job was stopped for another one that has not stood since, and while no node came or went.
@@ -135,7 +138,7 @@ impl Preemptions {
         &mut self,
         (index, now_ms): (Index, u64),
         job: JobId,
-        (victims, rooms): &(Vec<Victim>, Vec<Nomination>),
+        (victims, rooms): &Asked,
         (known, claims): (Known<'_>, &Claims),
         tell: &mut impl FnMut(String),
     ) {

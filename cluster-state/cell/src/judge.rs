@@ -12,7 +12,7 @@ mod charge;
 mod flavors;
 mod heads;
 mod moves;
-pub(crate) mod preemption;
+mod preemption;
 mod preemption_room;
 mod rows;
 pub(crate) mod scratch;
@@ -34,7 +34,7 @@ use crate::state::requests::add_charges;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Claim, Conflict, ConflictReason, FlavorResource, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId,
-    Nomination, PreemptionNeed, Purpose, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
+    Nomination, PreemptionNeed, Purpose, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict, need_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl<'a> Judge<'a> {
         }
         if let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) {
             let job = self.job_of(guard.job).map_err(|reason| (0, reason));
-            let judged = job.and_then(|job| match preemption::need_of(transaction) {
+            let judged = job.and_then(|job| match need_of(&transaction.preempt) {
                 PreemptionNeed::Quota => preemption::judge(self.cell, job, &transaction.preempt),
                 PreemptionNeed::Room => preemption_room::judge(self.cell, &mut self.scratch.over, job, transaction),
             });

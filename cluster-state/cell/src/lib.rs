@@ -28,7 +28,7 @@ pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
 pub use policy::start_deadlines::START_DEADLINE;
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
-pub use rooms::laying::{drop_preemption, free_quota, lay_preemption};
+pub use rooms::laying::{drop_preemption, free_quota, lay_preemption, resume_run};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::planned_rooms::{PlannedRooms, end_stopping, runs_to_stop};
@@ -40,7 +40,7 @@ pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};
 pub use rooms::what_if::{QuotaLeft, WhatIf};
 pub use rules::devices::device_room;
 pub use rules::miss::{Miss, short_of};
-pub use rules::preemption::room::{RoomPreemptor, Stopping, may_stop};
+pub use rules::preemption::room::{RoomPreemptor, may_stop};
 pub use rules::preemption::{Preemptor, Variant, placed_since_ms, promised_victims};
 pub use rules::topology_domain::miss_outside;
 pub use state::admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};
@@ -59,7 +59,7 @@ pub use state::offers::{
     FlavorMiss, NoOffer, column_name, filters_of, flavors_by_group, flavors_in_use, flavors_of, no_offer,
     own_filters_of,
 };
-pub use state::preemptions::{Preemption, Preemptions};
+pub use state::preemptions::{Preemption, Preemptions, Stopping};
 pub use state::priorities::PriorityClasses;
 pub use state::profiles::Profiles;
 pub use state::provisioning::ProvisioningClasses;

@@ -18,7 +18,7 @@ use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::victims::live::LiveJobs;
 use crate::victims::pieces::{Piece, Told, pieces as pieces_of, rooms_of};
 use crate::view::Board;
-use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping};
+use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping, resume_run};
 use ohm_model::{JobId, NodeId, PreemptionNeed, QueuePreemption, RunRef, Victim};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,7 +168,7 @@ impl<P: Planner> Search<'_, '_, P> {
             if nodes.is_empty() || stopped_whole.contains(&piece.job.id) {
                 continue;
             }
-            piece.runs.iter().for_each(|run| over.resume_run(cell, run));
+            piece.runs.iter().for_each(|run| resume_run(over, cell, run));
             if nodes.iter().all(|node| rooms.fit_on(cell, over, *node)) {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Whom a job stops that lacks quota or room. The rules are the cell's ([`Preemptor`]); which of those that it may stop are
-//! stopped is decided here, by one of two searches of Kueue.
+//! Whom a job stops that lacks quota or room. The rules are the cell's ([`Preemptor`]); which of those that it may stop
+//! are stopped is decided here, by one of two searches of Kueue.
 
 mod classical;
 mod fair;

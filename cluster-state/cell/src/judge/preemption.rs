@@ -11,7 +11,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::preemption::{Preemptor, promised_victims};
 use crate::state::admission::Standing;
 use crate::state::jobs::Job;
-use ohm_model::{ConflictReason, Grain, PreemptionNeed, Purpose, Transaction, Victim};
+use ohm_model::{ConflictReason, Grain, PreemptionNeed, Purpose, Transaction, Victim, need_of};
 use std::collections::BTreeSet;
 
 /// Whether a transaction that stops others does nothing else but keep room for its job, no longer than what they give
@@ -22,15 +22,11 @@ pub(super) fn is_pure(cell: &Cell, transaction: &Transaction) -> bool {
     let nothing = transaction.place.is_empty() && transaction.evict.is_empty() && transaction.reserve.is_empty();
     let is_kept_as_long = |purpose| matches!(purpose, Purpose::Preemptor { expires_ms } if expires_ms <= until_ms);
     let rooms = transaction.nominate.iter().all(|room| is_kept_as_long(room.purpose));
-    let needs_quota = need_of(transaction) == PreemptionNeed::Quota;
-    let is_alike = |victim: &Victim| victim.need == need_of(transaction) && (victim.is_whole() || !needs_quota);
+    let needs_quota = need_of(&transaction.preempt) == PreemptionNeed::Quota;
+    let is_alike =
+        |victim: &Victim| victim.need == need_of(&transaction.preempt) && (victim.is_whole() || !needs_quota);
     let alike = transaction.preempt.iter().all(is_alike);
     alone && nothing && rooms && alike && transaction.claim.is_empty()
-}
-
-/// What the job of the transaction lacks.
-pub(crate) fn need_of(transaction: &Transaction) -> PreemptionNeed {
-    transaction.preempt.first().map_or(PreemptionNeed::Quota, |victim| victim.need)
 }
 
 /// Whether `job` needs the quota that its victims have, and may stop them.

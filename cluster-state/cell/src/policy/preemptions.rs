@@ -25,7 +25,6 @@ use crate::apply::steps::kept::forget_kept_of;
 use crate::apply::steps::repairs::drop_repair;
 use crate::apply::steps::runs::{stop_run, stop_runs};
 use crate::cell::Cell;
-use crate::judge::preemption::need_of;
 use crate::policy::admission::settle_preempted;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
@@ -37,7 +36,7 @@ use crate::state::preemptions::Preemption;
 use crate::state::timers::Timer;
 use crate::state::turns::{has_quota, waits_to_start};
 use ohm_model::{
-    EventKind, GroupIndex, JobId, NodeId, PreemptionChange, PreemptionNeed, StopCause, Transaction, Victim,
+    EventKind, GroupIndex, JobId, NodeId, PreemptionChange, PreemptionNeed, StopCause, Transaction, Victim, need_of,
 };
 use std::collections::BTreeSet;
 
@@ -55,7 +54,7 @@ pub fn kept_until_ms(cell: &Cell, victims: &[Victim]) -> u64 {
 pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) else { return };
     let until_ms = kept_until_ms(tx, &transaction.preempt);
-    let (since, id, need) = (tx.index(), guard.job, need_of(transaction));
+    let (since, id, need) = (tx.index(), guard.job, need_of(&transaction.preempt));
     let whole = transaction.preempt.iter().filter(|victim| victim.is_whole());
     tx.preemptions.take_from(id, whole.map(|victim| victim.job));
     let victims = transaction.preempt.iter().map(|victim| (victim.job, victim.runs.clone())).collect();

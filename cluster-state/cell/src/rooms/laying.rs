@@ -103,11 +103,6 @@ impl Overlay {
         free_room(self, cell, run);
     }
 
-    /// Takes the room of a run again that [`Overlay::end_run`] gave back.
-    pub fn resume_run(&mut self, cell: &Cell, run: &Run) {
-        change_room(self, cell, run, 1);
-    }
-
     /// Gives back what these runs of `job` have, room and quota. Returns the job as if they were lost: their tasks, and
     /// no others, wait to be placed again. A planner that finds places for them has found where they may move to.
     pub fn leave(&mut self, cell: &Cell, job: &Job, runs: &[RunRef]) -> Job {
@@ -131,6 +126,11 @@ impl Overlay {
         free_domains(&mut left);
         left
     }
+}
+
+/// Takes the room of a run again that [`Overlay::end_run`] gave back.
+pub fn resume_run(over: &mut Overlay, cell: &Cell, run: &Run) {
+    change_room(over, cell, run, 1);
 }
 
 /// These are told to stop for what `job` lacks, until [`drop_preemption`].

@@ -1,11 +1,12 @@
 //! Rooms that are planned for one job, for when others have stopped: whether they fit on their nodes.
 
 use crate::cell::Cell;
+use crate::rooms::laying::resume_run;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
-use crate::rules::preemption::room::Stopping;
 use crate::state::jobs::Job;
+use crate::state::preemptions::Stopping;
 use crate::state::runs::Run;
 use ohm_model::{GroupIndex, NodeId, Nomination, Purpose, RunRef, TaskIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +71,7 @@ impl<'a> PlannedRooms<'a> {
         let before = over.savepoint();
         let mut nodes = BTreeSet::new();
         for run in runs_to_stop(cell, victim).filter(|run| self.has(run.node)) {
-            over.resume_run(cell, run);
+            resume_run(over, cell, run);
             nodes.insert(run.node);
         }
         let fit = nodes.into_iter().all(|node| self.fit_on(cell, over, node));

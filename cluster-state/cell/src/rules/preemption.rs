@@ -209,8 +209,8 @@ impl<'a> Preemptor<'a> {
         true
     }
 
-    /// By which rule `victim` may be stopped now, the job being charged already under fair sharing; and whether the queue
-    /// must not borrow in the end for that.
+    /// By which rule `victim` may be stopped now, the job being charged already under fair sharing; and whether the
+    /// queue must not borrow in the end for that.
     pub(crate) fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<(PreemptionReason, bool)> {
         if let Some(rules) = self.share_rules {
             return self.share_right(tree, victim, rules).map(|reason| (reason, false));
@@ -342,8 +342,8 @@ impl<'a> Preemptor<'a> {
     }
 }
 
-/// Whether `victim` may be stopped for `job` at all, whatever its priority and the rules of queues: both want it so, what
-/// a closed job still has it gives back anyway, and what has just started is protected from jobs of other queues.
+/// Whether `victim` may be stopped for `job` at all, whatever its priority and the rules of queues: both want it so,
+/// what a closed job still has it gives back anyway, and what has just started is protected from jobs of other queues.
 pub(crate) fn may_be_stopped(cell: &Cell, job: &Job, victim: &Job) -> bool {
     let may = victim.state == JobState::Active && victim.id != job.id && victim.spec.preemptible && job.spec.preempts;
     may && !is_fresh(cell, job, victim)

@@ -1,5 +1,6 @@
 //! Preemptions under way: who waits for whom to stop. See `policy/preemptions.rs`.
 
+use crate::state::jobs::Job;
 use ohm_model::{Index, JobId, PreemptionNeed, RunRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,6 +19,15 @@ pub struct Preemption {
     /// Who was told, and which of its runs; all of them where none is named. One that has ended and stands again holds
     /// its quota by itself.
     pub victims: BTreeMap<JobId, Vec<RunRef>>,
+}
+
+/// A job, or the part of one, that stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopping<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Those of its runs that stop; all of it where there are none.
+    pub runs: &'a [RunRef],
 }
 
 /// The preemptions of a cell by the job that waits.

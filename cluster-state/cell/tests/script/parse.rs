@@ -95,7 +95,8 @@ impl<'a> Words<'a> {
         Command::RegisterNode { spec, key, instance, boot, alive }
     }
 
-    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [start-within=SECONDS] [ttl=SECONDS] [suspended] [never-preempts] [not-preemptible] [label:KEY=VALUE…]
+    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [start-within=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
+    /// [never-preempts] [not-preemptible]
     /// [disconnect=keep] [reconcile=newer|original|longest-running] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
@@ -195,7 +196,8 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [min-runtime=SECONDS] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
+    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [min-runtime=SECONDS]
+    /// [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();

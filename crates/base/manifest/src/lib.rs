@@ -83,8 +83,8 @@
 //! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
 //! | Queue | `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (by resource), `fairSharing.weight` |
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
-//! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`, `outsideRoot`; see
-//! below |
+//! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
+//! | Queue besides | `preemption.outsideRoot`: `LowerPriority` lets more important jobs of others in; `Never` |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
 //! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts), `HoldAndDrain` (what runs stops) |
 //! | Queue besides | `maxWaitingJobs`: while so many wait, a submit of one more is refused; no bound unless said |

@@ -54,7 +54,7 @@ pub use names::NameError;
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use path::FieldPath;
-pub use preemption::{PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionReason, Victim};
+pub use preemption::{PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionReason, Victim, need_of};
 pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};

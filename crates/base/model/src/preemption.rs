@@ -75,6 +75,11 @@ impl PreemptionNeed {
     }
 }
 
+/// What these are stopped for; all of them for the same.
+pub fn need_of(victims: &[Victim]) -> PreemptionNeed {
+    victims.first().map_or(PreemptionNeed::Quota, |victim| victim.need)
+}
+
 /// What happens to a job because one needs what others have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreemptionEvent {

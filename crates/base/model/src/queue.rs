@@ -249,8 +249,8 @@ pub struct QueuePreemption {
     pub reclaim_within_cohort: PreemptionPolicy,
     /// Jobs of other queues, also while the queue itself borrows. Without fair sharing only.
     pub borrow_within_cohort: BorrowWithinCohort,
-    /// Whether more important jobs from outside the root may stop jobs of this queue for room even while it uses no more
-    /// than its own: `LowerPriority` or `Never`.
+    /// Whether more important jobs from outside the root may stop jobs of this queue for room even while it uses no
+    /// more than its own: `LowerPriority` or `Never`.
     pub outside_root: PreemptionPolicy,
 }
 

@@ -1,5 +1,5 @@
-//! The jobs that stand, by priority: so that whoever looks for less important ones walks over no others. It is made when
-//! somebody looks for the first time, and costs nothing where nobody does.
+//! The jobs that stand, by priority: so that whoever looks for less important ones walks over no others. It is made
+//! when somebody looks for the first time, and costs nothing where nobody does.
 
 use ohm_cell::{Cell, Job};
 use ohm_model::JobId;

@@ -80,7 +80,7 @@ pub(crate) fn pieces<'a>(
     for victim in jobs.into_iter().filter(|victim| preemptor.right_as_if(tree, victim).is_some()) {
         add_pieces(cell, victim, told, &mut pieces);
     }
-    pieces.sort_by(|one, other| one.rank.cmp(&other.rank));
+    pieces.sort_by_key(|piece| piece.rank);
     pieces
 }
 

@@ -172,7 +172,8 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     Ok(())
 }
 
-/// The priority of a job that names a class, and whether others may be stopped for it. A job that is known already keeps what it got, so that submitting it
+/// The priority of a job that names a class, and whether others may be stopped for it.
+/// A job that is known already keeps what it got, so that submitting it
 /// again changes nothing, whatever became of the class.
 fn priority_of(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) -> Result<(i32, bool), Refusal> {
     let named = &spec.priority_class;

@@ -17,18 +17,10 @@ use super::{Preemptor, may_be_stopped};
 use crate::cell::Cell;
 use crate::rooms::quota_if::QuotaIf;
 use crate::state::jobs::Job;
+use crate::state::preemptions::Stopping;
 use crate::state::requests::{charged, waiting_request};
-use ohm_model::{FlavorResource, GroupIndex, PreemptionPolicy, PreemptionReason, RunRef};
+use ohm_model::{FlavorResource, GroupIndex, PreemptionPolicy, PreemptionReason};
 use ohm_stdx::bug::{self, Bug};
-
-/// A job, or the part of one, that stops.
-#[derive(Clone, Copy, Debug)]
-pub struct Stopping<'a> {
-    /// The job.
-    pub job: &'a Job,
-    /// Those of its runs that stop; all of it where there are none.
-    pub runs: &'a [RunRef],
-}
 
 /// A job that looks for room where others are.
 #[derive(Clone, Debug)]

@@ -211,6 +211,7 @@ async fn queues_say_whom_they_preempt_and_what_they_borrow() {
     let says = |within: &str, reclaim: &str, borrow: &Value| {
         serde_json::json!({
             "withinClusterQueue": within, "reclaimWithinCohort": reclaim, "borrowWithinCohort": borrow,
+            "outsideRoot": "Never",
         })
     };
     assert_eq!(a["preemption"], says("LowerPriority", "Any", &borrow));

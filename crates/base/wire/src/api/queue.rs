@@ -124,8 +124,8 @@ pub struct QueuePreemptionView {
     pub reclaim_within_cohort: String,
     /// Jobs of other queues while the queue borrows itself.
     pub borrow_within_cohort: BorrowWithinCohortView,
-    /// Whether more important jobs from outside the root may stop jobs of this queue for room even while it uses no more
-    /// than its own: `Never` or `LowerPriority`.
+    /// Whether more important jobs from outside the root may stop jobs of this queue for room even while it uses no
+    /// more than its own: `Never` or `LowerPriority`.
     pub outside_root: String,
 }
 

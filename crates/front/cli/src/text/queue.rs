@@ -194,7 +194,9 @@ Weight:     1.5
 Share:      █░░░░░░░░░ 125, of cpu
 Strategy:   BestEffortFIFO
 Stop:       Hold: nothing of it starts, what runs goes on
-Preemption: withinClusterQueue Never, reclaimWithinCohort Any, borrowWithinCohort LowerPriority up to 5
+Preemption: withinClusterQueue Never, reclaimWithinCohort Any, borrowWithinCohort LowerPriority up to 5, \
+outsideRoot Never
+Protection: for 60 s after its start, from other queues (minRuntimeSeconds)
 Bound:      at most 500 jobs may wait (maxWaitingJobs)
 Jobs:       3 wait, 1 run, 0 suspended
 

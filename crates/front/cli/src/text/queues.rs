@@ -85,9 +85,14 @@ pub(crate) fn priority_classes_table(list: &PriorityClassList, style: &Style) ->
     if list.priority_classes.is_empty() {
         return "no priority classes; a job may name its priority by itself\n".to_string();
     }
-    let mut grid = Grid::new(style, &["NAME", "VALUE", "DESCRIPTION"]);
+    let mut grid = Grid::new(style, &["NAME", "VALUE", "PREEMPTION", "DESCRIPTION"]);
     for class in &list.priority_classes {
-        grid.row([class.name.clone(), class.value.to_string(), class.description.clone()]);
+        grid.row([
+            class.name.clone(),
+            class.value.to_string(),
+            class.preemption_policy.clone(),
+            class.description.clone(),
+        ]);
     }
     grid.text()
 }
@@ -281,11 +286,15 @@ spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
         let class = |name: &str, value, description: &str| PriorityClassView {
             name: name.into(),
             value,
+            preemption_policy: "Never".into(),
             description: description.into(),
         };
         let list = PriorityClassList { priority_classes: vec![class("high", 70, "first"), class("low", -5, "")] };
         let table = priority_classes_table(&list, &PLAIN);
-        assert_eq!(table, "NAME  VALUE  DESCRIPTION\nhigh  70     first\nlow   -5     -\n");
+        assert_eq!(
+            table,
+            "NAME  VALUE  PREEMPTION  DESCRIPTION\nhigh  70     Never       first\nlow   -5     Never       -\n"
+        );
     }
 
     #[test]
