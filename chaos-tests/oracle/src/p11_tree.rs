@@ -82,7 +82,10 @@ impl<'a> Known<'a> {
             take(&mut change, &self.quotas.charged(*job, self.books));
             tree.charge(&spec.queue, &change, 1);
         }
-        for job in promises.keys().filter(|job| self.binds(**job, asker)) {
+        // Which tasks of a job that stands still wait is not told for sure, and what is reserved is charged already.
+        let has_some = |job: JobId| self.stands(job) || self.admissions.reservation(job).is_some();
+        let waits = |job: &&JobId| count == Count::Most || !has_some(**job);
+        for job in promises.keys().filter(|job| self.binds(**job, asker)).filter(waits) {
             if let (Some(spec), Some(ask)) = (self.spec(*job), self.ask(*job)) {
                 tree.charge(&spec.queue, &ask, 1);
             }

@@ -148,6 +148,8 @@ fn for_room<P: Planner>(
         let chosen = job.with_flavors(&flavors);
         let job = chosen.as_ref().unwrap_or(job);
         let found = seek(planner, &mut board.with_job(job), (item, job), live, dice);
+        // What was shown as ended is not, for the next way.
+        planner.changed(&board.view(), &found.nodes.iter().copied().collect::<Vec<_>>(), &[]);
         sought.nodes.extend(found.nodes);
         sought.pieces += found.pieces;
         if let Some((placed, victims)) = found.planned {

@@ -124,7 +124,9 @@ fn lose_rooms(tx: &mut Tx<'_>) {
         let jobs: BTreeSet<JobId> =
             kept.map(|held| held.job).filter(|job| tx.preemptions.get(*job).is_some()).collect();
         for id in jobs.into_iter().filter(|id| !has_its_room(tx, *id, node)).collect::<Vec<_>>() {
-            match tx.jobs.get(id).is_some_and(|job| job.starts_whole()) {
+            // What is kept of quota is kept on.
+            let needs_all = tx.preemptions.get(id).is_some_and(|known| known.need == PreemptionNeed::Room);
+            match needs_all && tx.jobs.get(id).is_some_and(|job| job.starts_whole()) {
                 true => end_preemption(tx, id, "a room of it is lost"),
                 false => {
                     sweep_nominations(tx, node, |held| held.job != id || !held.is_preemptor());

@@ -360,7 +360,7 @@ fn is_fresh(cell: &Cell, job: &Job, victim: &Job) -> bool {
 /// When the first of its live runs was placed, in stamped time; nothing where none is live.
 pub fn placed_since_ms(cell: &Cell, job: &Job) -> Option<u64> {
     let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
-    tasks.filter_map(|task| cell.runs.get(task.run)).map(|run| run.placed_ms).next()
+    tasks.filter_map(|task| cell.runs.get(task.run)).map(|run| run.placed_ms).min()
 }
 
 /// The jobs that stop for others already, and that nobody else may count on.

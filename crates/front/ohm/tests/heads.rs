@@ -44,7 +44,10 @@ fn starts_in_time(words: &[&str]) {
     cell.ask(&["submit", &profile]).good();
     cell.submit(&singles());
     wait("the cell is full", || cell.states().iter().filter(|(_, state)| state == "running").count() >= NODES * CPU);
-    cell.submit(&job("gang", &format!("priority: 1000, count: {GANG}, sim: {{duration: 1s}}")));
+    cell.submit(&job(
+        "gang",
+        &format!("priority: 1000, preemptionPolicy: Never, count: {GANG}, sim: {{duration: 1s}}"),
+    ));
     let submitted = Instant::now();
     let most = Duration::from_secs(HEAD_PATIENCE_S + LONGEST_S + SLACK_S);
     let stands = || cell.json(&["job", "gang"])["state"] != "pending";
