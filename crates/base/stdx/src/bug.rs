@@ -151,8 +151,6 @@ pub enum Bug {
     PreemptInVain,
     /// What victims give back is left to whoever asks for it first.
     ForgetPromisedQuota,
-    /// A job has others stopped for room that are no less important.
-    PreemptEquals,
     /// Jobs of StrictFIFO queues start before those that come before them.
     IgnoreStrictOrder,
     /// Plans that were made before a queue was held still commit.
@@ -164,7 +162,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 73] = [
+    pub const ALL: [Bug; 72] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -235,7 +233,6 @@ impl Bug {
         Bug::PreemptWithoutRight,
         Bug::PreemptInVain,
         Bug::ForgetPromisedQuota,
-        Bug::PreemptEquals,
         Bug::IgnoreStrictOrder,
         Bug::StartInHeldQueue,
     ];

@@ -20,7 +20,6 @@ use crate::state::jobs::Job;
 use crate::state::preemptions::Stopping;
 use crate::state::requests::{charged, waiting_request};
 use ohm_model::{FlavorResource, GroupIndex, PreemptionPolicy, PreemptionReason};
-use ohm_stdx::bug::{self, Bug};
 
 /// A job that looks for room where others are.
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ impl<'a> RoomPreemptor<'a> {
         if !may_be_stopped(self.cell, self.job, victim) {
             return None;
         }
-        let is_less_important = victim.spec.priority < self.job.spec.priority || bug::is_planted(Bug::PreemptEquals);
+        let is_less_important = victim.spec.priority < self.job.spec.priority;
         let under_its_root = self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim));
         match under_its_root {
             Some(_) if self.is_repair => is_less_important.then_some(PreemptionReason::LowerPriority),
