@@ -174,7 +174,8 @@ impl Preemptions {
         }
         let whole = victims.iter().filter(|victim| victim.is_whole()).map(|victim| victim.job);
         let stopping = whole.filter(|victim| known.stands(*victim)).collect();
-        self.promises.insert(job, Promise { victims: named, stopping, since: index });
+        let for_room = victims.first().is_some_and(|victim| victim.need == PreemptionNeed::Room);
+        self.promises.insert(job, Promise { victims: named, stopping, since: index, for_room });
     }
 
     /// Whether so much of a job stops already: all of it for others, or one of the tasks that are named.

@@ -36,7 +36,10 @@ impl RoomCase<'_> {
             if let Some(problem) = self.problem_of_right(spec, &tree, victim) {
                 return Some(problem);
             }
-            self.case.lift(&mut tree, victim.job, Count::Most, 1);
+            // Of a part it is not told for sure what its queue has back.
+            if victim.is_whole() {
+                self.case.lift(&mut tree, victim.job, Count::Most, 1);
+            }
         }
         self.problem_of_room(spec)
     }

@@ -38,6 +38,8 @@ pub(crate) struct Promise {
     /// Those of them that have not ended since.
     pub(crate) stopping: BTreeSet<JobId>,
     pub(crate) since: Index,
+    /// Whether it is room that the job lacks.
+    pub(crate) for_room: bool,
 }
 
 /// The promises that last, by the job that waits.
@@ -84,8 +86,10 @@ impl<'a> Known<'a> {
         }
         // Which tasks of a job that stands still wait is not told for sure, and what is reserved is charged already.
         let has_some = |job: JobId| self.stands(job) || self.admissions.reservation(job).is_some();
-        let waits = |job: &&JobId| count == Count::Most || !has_some(**job);
-        for job in promises.keys().filter(|job| self.binds(**job, asker)).filter(waits) {
+        let waits =
+            |(job, promise): &(&JobId, &Promise)| count == Count::Most || !(promise.for_room || has_some(**job));
+        let promised = promises.iter().filter(|(job, _)| self.binds(**job, asker)).filter(waits);
+        for job in promised.map(|(job, _)| job) {
             if let (Some(spec), Some(ask)) = (self.spec(*job), self.ask(*job)) {
                 tree.charge(&spec.queue, &ask, 1);
             }

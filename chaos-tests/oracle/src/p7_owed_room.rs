@@ -12,7 +12,7 @@ use crate::p7_repairs::Repairs;
 use crate::p10_ledger::Ledger;
 use crate::p10_liveness::Reach;
 use ohm_model::transaction::Row;
-use ohm_model::{Command, EventKind, Index, JobId, NodeId, Outcome, RepairPolicy};
+use ohm_model::{Command, EventKind, Index, JobId, NodeId, Outcome, PreemptionChange, PreemptionEvent, RepairPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many lost tasks of each claim find room, by node.
@@ -31,6 +31,8 @@ pub(crate) struct OwedRoom {
     changed: BTreeSet<NodeId>,
     /// Jobs that lost something, or changed.
     moved: BTreeSet<JobId>,
+    /// Jobs for which others were stopped: room goes first to whom it was made for.
+    preemptors: BTreeSet<JobId>,
 }
 
 impl OwedRoom {
@@ -67,11 +69,15 @@ impl OwedRoom {
             Fact::Happened { kind, .. } => kind,
         };
         match kind {
+            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Waits { .. }, .. }) => {
+                self.preemptors.insert(*job);
+            }
             EventKind::Placed { job, group, first, count, node } => {
                 let returns = |task| books.has_returned(*job, *group, task);
                 let repaired = (*first..first + count).all(|task| repairs.was_lost(*job, *group, task));
                 self.repairs |= repaired;
-                if !repaired && !(*first..first + count).any(returns) {
+                let is_made_for_it = self.preemptors.contains(job);
+                if !repaired && !is_made_for_it && !(*first..first + count).any(returns) {
                     self.new.insert(*node, *job);
                 }
                 self.moved.insert(*job);
