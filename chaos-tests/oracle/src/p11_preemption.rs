@@ -184,7 +184,10 @@ impl Preemptions {
             let found = known.books.live(victim.job, run.task.group.0).find(|(task, _)| *task == run.task.task.0);
             found.is_none_or(|(_, standing)| standing.stopping)
         };
-        self.promises.values().any(|promise| promise.stopping.contains(&victim.job)) || victim.runs.iter().any(stops)
+        match victim.is_whole() {
+            true => self.promises.values().any(|promise| promise.stopping.contains(&victim.job)),
+            false => victim.runs.iter().any(stops),
+        }
     }
 
     /// One need is met by stopping somebody once; that it is stopped anew means that the job did not get what it was

@@ -36,12 +36,24 @@ impl RoomCase<'_> {
             if let Some(problem) = self.problem_of_right(spec, &tree, victim) {
                 return Some(problem);
             }
-            // Of a part it is not told for sure what its queue has back.
-            if victim.is_whole() {
-                self.case.lift(&mut tree, victim.job, Count::Most, 1);
-            }
+            self.lift(&mut tree, victim);
         }
         self.problem_of_room(spec)
+    }
+
+    /// What a victim gives back is its queue's again; of a part what its tasks hold, unless it is reserved.
+    fn lift(&self, tree: &mut QuotaTree, victim: &Victim) {
+        let known = self.case.known;
+        if victim.is_whole() {
+            return self.case.lift(tree, victim.job, Count::Most, 1);
+        }
+        let Some(spec) = known.spec(victim.job).filter(|_| known.admissions.reservation(victim.job).is_none()) else {
+            return;
+        };
+        for (at, group) in (0u16..).zip(&spec.groups) {
+            let count = victim.runs.iter().filter(|run| run.task.group.0 == at).count() as u32;
+            tree.charge(&spec.queue, &known.quotas.named(victim.job, at, asks(group, count)), -1);
+        }
     }
 
     fn problem_of_right(&self, spec: &JobSpec, tree: &QuotaTree, victim: &Victim) -> Option<String> {
@@ -165,7 +177,8 @@ impl RoomCase<'_> {
 
     /// Whether all that is kept on `node` fits there for sure although this victim stays.
     fn fits_for_sure(&self, spec: &JobSpec, node: NodeId, victim: &Victim) -> bool {
-        let is_sure = !self.claims.is_on(node) && !self.claims.is_unsettled(node);
+        let others = self.claims.is_on_for_others(node, self.case.job);
+        let is_sure = !others && !self.claims.is_unsettled(node);
         let mut room = self.room(node, Some(victim));
         is_sure
             && self.rooms.iter().filter(|kept| kept.node == node).all(|kept| {

@@ -7,7 +7,10 @@ use crate::books::Books;
 use crate::facts::Taken;
 use crate::history::Caused;
 use crate::history::{Broken, Record};
-use ohm_model::{Command, EventKind, Exit, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, RunRef, TaskRef};
+use ohm_model::{
+    Command, EventKind, Exit, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, PreemptionChange,
+    PreemptionEvent, RunRef, TaskRef,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was kept, and what lives.
@@ -80,12 +83,19 @@ impl KeptRuns {
             EventKind::NodeRemoved { name } => {
                 self.lost.remove(name).and_then(|node| self.away.remove(&node));
             }
-            // Closed, evicted whole, stopped with its queue or changed: nothing of it is to come back.
+            // Closed, evicted or preempted whole, stopped with its queue or changed: nothing of it is to come back.
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                 self.forget(*job)
             }
             EventKind::JobUpdated { job, .. } | EventKind::RepairFailed { job, .. } => self.forget(*job),
             EventKind::QueueStop(stop) if stop.stopped => self.forget(stop.job),
+            EventKind::Preemption(PreemptionEvent {
+                job,
+                change: PreemptionChange::Stopped { runs: None, .. },
+                ..
+            }) => {
+                self.forget(*job);
+            }
             _ => {}
         }
     }

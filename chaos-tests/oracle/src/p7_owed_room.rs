@@ -12,7 +12,7 @@ use crate::p7_repairs::Repairs;
 use crate::p10_ledger::Ledger;
 use crate::p10_liveness::Reach;
 use ohm_model::transaction::Row;
-use ohm_model::{Command, EventKind, Index, JobId, NodeId, Outcome, PreemptionChange, PreemptionEvent, RepairPolicy};
+use ohm_model::{Command, EventKind, Index, JobId, NodeId, Outcome, RepairPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many lost tasks of each claim find room, by node.
@@ -31,8 +31,6 @@ pub(crate) struct OwedRoom {
     changed: BTreeSet<NodeId>,
     /// Jobs that lost something, or changed.
     moved: BTreeSet<JobId>,
-    /// Jobs for which others were stopped: room goes first to whom it was made for.
-    preemptors: BTreeSet<JobId>,
 }
 
 impl OwedRoom {
@@ -69,15 +67,11 @@ impl OwedRoom {
             Fact::Happened { kind, .. } => kind,
         };
         match kind {
-            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Waits { .. }, .. }) => {
-                self.preemptors.insert(*job);
-            }
             EventKind::Placed { job, group, first, count, node } => {
                 let returns = |task| books.has_returned(*job, *group, task);
                 let repaired = (*first..first + count).all(|task| repairs.was_lost(*job, *group, task));
                 self.repairs |= repaired;
-                let is_made_for_it = self.preemptors.contains(job);
-                if !repaired && !is_made_for_it && !(*first..first + count).any(returns) {
+                if !repaired && !(*first..first + count).any(returns) {
                     self.new.insert(*node, *job);
                 }
                 self.moved.insert(*job);
@@ -115,7 +109,11 @@ impl OwedRoom {
                 let found = is.entry(node).or_insert(0);
                 *found = kept.max(*found);
             }
-            let (lost, left) = (ledger.repairs.lost_of(*job, 0), is.values().sum::<u32>());
+            // Nothing is owed to what backs off before it is placed again.
+            let backs_off =
+                ledger.waiting.groups_of(*job).map(|group| group.backing_off(ledger.waiting.now_ms).count());
+            let lost = ledger.repairs.lost_of(*job, 0).saturating_sub(backs_off.sum::<usize>() as u32);
+            let left = is.values().sum::<u32>();
             for (node, by) in self.new.iter().filter(|(node, by)| !self.changed.contains(node) && *by != job) {
                 let (had, has) = (was.get(node).copied().unwrap_or(0), is.get(node).copied().unwrap_or(0));
                 if left < lost && has < had && !ledger.is_promised(*job, *node) {

@@ -11,6 +11,7 @@ mod nodes;
 mod owed_room;
 mod p10;
 mod preemption;
+mod preemption_room;
 mod real_time;
 mod restarts;
 mod spares;

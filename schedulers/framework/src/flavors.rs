@@ -285,7 +285,7 @@ impl Search<'_> {
     /// How it would serve once others were stopped for this column alone: the search for all of them together may find
     /// more to stop, or nobody.
     fn mode_by_preemption(&self, column: FlavorResource, amount: i64) -> Mode {
-        let mut tree = QuotaIf::promised_over(self.what, self.job);
+        let mut tree = QuotaIf::promised_over(self.what.cell, self.what.over, self.job);
         let asked = vec![(column, amount)];
         let Some(preemptor) = Preemptor::asking(self.cell, self.job, &tree, asked).filter(Preemptor::may_stop_any)
         else {

@@ -8,16 +8,17 @@
 //! job may (`activeDeadlineSeconds`). What is taken to run for more than [`AHEAD_MS`] is not waited for, nor are
 //! services.
 
+use crate::as_if::{fewest, plan_as_shown, rooms_for};
 use crate::explain::{Explanation, Obstacle};
-use crate::plan::{Decision, PlannedJob};
-use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::plan::PlannedJob;
+use crate::planner::{Need, Planner, WorkItem};
 use crate::scheduler::SchedulerCore;
 use crate::view::Board;
 use ohm_cell::{Cell, HEAD_MS_MAX, NoHead, Run, may_head};
-use ohm_model::{ClassKind, Grain, GroupIndex, JobId, NodeId, Nomination, Purpose, TaskIndex};
+use ohm_model::{ClassKind, Grain, JobId, NodeId, Purpose};
 use ohm_stdx::Prng;
 use ohm_stdx::bug::{self, Bug};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// No room is kept for a start that is further ahead.
 const AHEAD_MS: u64 = 3_600_000;
@@ -73,40 +74,16 @@ fn seek_in_time<P: Planner>(
 ) -> Option<PlannedJob> {
     let cell = board.cell();
     let ends = ends_ahead(cell, item.job);
-    let mut plan_after = |count: usize| {
+    let plan_after = |count: usize| {
         let (before, ended) = (board.over().savepoint(), &ends[..count]);
         ended.iter().for_each(|(_, run)| board.over().end_run(cell, run));
         // Also where the last plan took something.
         read_anew.extend(ended.iter().map(|(_, run)| run.node));
-        planner.changed(&board.view(), &read_anew.iter().copied().collect::<Vec<_>>(), &[]);
-        let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
-        let plan = planner.plan(&mut board.lend(), &work, dice);
+        let planned = plan_as_shown(planner, board, item, (read_anew, dice));
         board.over().roll_back(cell, before);
-        plan.decisions.into_iter().find_map(|decision| match decision {
-            Decision::Planned(planned) if planned.job.job == item.job && !planned.place.is_empty() => {
-                read_anew.extend(planned.place.iter().map(|row| row.node));
-                Some(*planned)
-            }
-            _ => None,
-        })
+        planned
     };
-    // Twice as many each time, and then as few as do.
-    let (mut too_few, mut enough, mut found) = (0, ends.len().min(1), None);
-    while enough > too_few {
-        found = plan_after(enough);
-        if found.is_some() {
-            break;
-        }
-        (too_few, enough) = (enough, enough.saturating_mul(2).min(ends.len()));
-    }
-    let mut found = found?;
-    while enough - too_few > 1 {
-        let between = too_few + (enough - too_few) / 2;
-        match plan_after(between) {
-            Some(plan) => (enough, found) = (between, plan),
-            None => too_few = between,
-        }
-    }
+    let (enough, found) = fewest(ends.len(), 2, plan_after)?;
     let start_ms = ends[enough - 1].0;
     let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));
     Some(into_rooms(cell, found, until_ms))
@@ -141,16 +118,10 @@ fn end_ms(cell: &Cell, run: &Run) -> Option<u64> {
 /// The rows of a plan as rooms. Of a job that starts task by task, the next one is enough.
 fn into_rooms(cell: &Cell, mut planned: PlannedJob, until_ms: u64) -> PlannedJob {
     let whole = cell.jobs().get(planned.job.job).is_some_and(|job| job.starts_whole());
-    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
     if !whole {
         planned.place.truncate(1);
         planned.place.iter_mut().for_each(|row| row.count = 1);
     }
-    for row in &planned.place {
-        *rooms.entry((row.group, row.node)).or_default() += row.count;
-    }
-    let (job, first, purpose) = (planned.job.job, TaskIndex(0), Purpose::Head { until_ms });
-    let room = |((group, node), count)| Nomination { job, group, node, first, count, purpose };
-    let nominate = rooms.into_iter().map(room).collect();
+    let nominate = rooms_for(&planned, Purpose::Head { until_ms });
     PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict: Vec::new(), nominate, ..planned }
 }

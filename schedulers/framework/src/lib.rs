@@ -21,6 +21,7 @@ mod repair;
 
 mod abroad;
 mod admission;
+mod as_if;
 mod ask;
 mod cost;
 mod counters;

@@ -13,7 +13,7 @@ use crate::preempt::{preempt, seeks_victims};
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
 use crate::turns::Turns;
-use ohm_cell::{Cell, preemptions};
+use ohm_cell::preemptions;
 use ohm_client::SessionInput;
 use ohm_model::{Command, Grain, Guard, JobId, Lease, NodeId, Placement, ResourceId, Shard};
 use std::collections::BTreeSet;
@@ -306,7 +306,7 @@ fn seek_otherwise<P: Planner>(
     let stops_others = item.and_then(|item| preempt(core, item, &why));
     let claim = stops_others.or_else(|| {
         // Room that others are to leave is waited for.
-        let is_awaited = is_room_awaited(core.follower.cell(), job);
+        let is_awaited = preemptions(core.follower.cell()).get(job).is_some();
         let given_up = if is_awaited { None } else { core.give_up(job, &why) };
         core.counters.given_up += u64::from(given_up.is_some());
         given_up.or_else(|| claim_for(core.follower.cell(), job, &why))
@@ -320,9 +320,4 @@ fn seek_otherwise<P: Planner>(
         }
         None => core.park(now_ms, job, *why),
     }
-}
-
-/// Whether others are told to stop for the job.
-fn is_room_awaited(cell: &Cell, job: JobId) -> bool {
-    preemptions(cell).get(job).is_some()
 }

@@ -4,21 +4,20 @@
 //! same transaction that tells the victims to stop: whom it stops for nothing, it does not stop. Who may be stopped for
 //! quota is in `victims.rs`, who for room in `preempt_room.rs`.
 
+use crate::as_if::{plan_as_shown, rooms_for};
 use crate::explain::{Explanation, Obstacle};
 use crate::flavors::{choices, may_choose};
-use crate::plan::{Decision, PlannedJob};
-use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::plan::PlannedJob;
+use crate::planner::{Need, Planner, WorkItem};
 use crate::preempt_room::{seek, seeks_room};
 use crate::scheduler::SchedulerCore;
 use crate::victims::live::LiveJobs;
 use crate::victims::victims;
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Job, Run, free_quota, kept_until_ms, preemptions};
-use ohm_model::{
-    FlavorChoice, Grain, GroupIndex, JobId, NodeId, Nomination, Purpose, QueuePreemption, TaskIndex, Victim,
-};
+use ohm_cell::{Cell, Job, free_quota, kept_until_ms, live_runs, preemptions};
+use ohm_model::{FlavorChoice, Grain, JobId, NodeId, Purpose, QueuePreemption, Victim};
 use ohm_stdx::Prng;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What a preemption would be: the plan, and the nodes that the planner has to read anew.
 #[derive(Debug, Default)]
@@ -108,9 +107,9 @@ pub fn plan_preemption<P: Planner>(
     dice: &mut Prng,
 ) -> Preempting {
     let cell = board.cell();
-    let seeks = |_: &&Job| seeks_victims(cell, item, why);
-    let Some(job) = cell.jobs().get(item.job).map(AsRef::as_ref).filter(seeks) else { return Preempting::default() };
+    let Some(job) = cell.jobs().get(item.job).map(AsRef::as_ref) else { return Preempting::default() };
     match lacks_room(why) {
+        _ if !seeks_victims(cell, item, why) => Preempting::default(),
         true => for_room(planner, board, (item, job), (why, live), dice),
         false => for_quota(planner, board, (item, job), why, dice),
     }
@@ -147,9 +146,9 @@ fn for_room<P: Planner>(
     for flavors in ways(board, job) {
         let chosen = job.with_flavors(&flavors);
         let job = chosen.as_ref().unwrap_or(job);
+        // What was shown as ended for another way is not.
+        planner.changed(&board.view(), &sought.nodes, &[]);
         let found = seek(planner, &mut board.with_job(job), (item, job), live, dice);
-        // What was shown as ended is not, for the next way.
-        planner.changed(&board.view(), &found.nodes.iter().copied().collect::<Vec<_>>(), &[]);
         sought.nodes.extend(found.nodes);
         sought.pieces += found.pieces;
         if let Some((placed, victims)) = found.planned {
@@ -185,20 +184,9 @@ fn place_after<P: Planner>(
         }
         free_quota(board.over(), cell, victim);
     }
-    planner.changed(&board.view(), &nodes.iter().copied().collect::<Vec<_>>(), &[]);
-    let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
-    let plan = planner.plan(&mut board.lend(), &work, dice);
+    let placed = plan_as_shown(planner, board, item, (&mut nodes, dice));
     board.over().roll_back(cell, before);
-    let placed = plan.decisions.into_iter().find_map(|decision| match decision {
-        Decision::Planned(planned) if planned.job.job == item.job && !planned.place.is_empty() => Some(*planned),
-        _ => None,
-    });
-    nodes.extend(placed.iter().flat_map(|planned| planned.place.iter().map(|row| row.node)));
     (placed, nodes.into_iter().collect())
-}
-
-fn live_runs<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = &'a Run> {
-    job.groups.iter().flat_map(|group| group.tasks.iter()).filter_map(|task| cell.runs().get(task.run))
 }
 
 /// The rows of a plan as rooms for after the victims, with the victims.
@@ -209,20 +197,14 @@ fn into_rooms(
     victims: Vec<Victim>,
     why: &Explanation,
 ) -> PlannedJob {
-    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
-    for row in &planned.place {
-        *rooms.entry((row.group, row.node)).or_default() += row.count;
-    }
-    let job: JobId = planned.job.job;
-    let purpose = Purpose::Preemptor { expires_ms: kept_until_ms(cell, &victims) };
-    let room = |((group, node), count)| Nomination { job, group, node, first: TaskIndex(0), count, purpose };
+    let nominate = rooms_for(&planned, Purpose::Preemptor { expires_ms: kept_until_ms(cell, &victims) });
     let flavors = if planned.flavors.is_empty() { flavors } else { planned.flavors.clone() };
     PlannedJob {
         grain: Grain::AllOrNothing,
         flavors,
         place: Vec::new(),
         evict: Vec::new(),
-        nominate: rooms.into_iter().map(room).collect(),
+        nominate,
         preempt: victims,
         rest: Some(Box::new(why.clone())),
         ..planned

@@ -13,12 +13,13 @@
 //! the others are the victims
 //! ```
 
-use crate::plan::{Decision, PlannedJob};
-use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::as_if::{fewest, plan_as_shown};
+use crate::plan::PlannedJob;
+use crate::planner::{Need, Planner, WorkItem};
 use crate::victims::live::LiveJobs;
-use crate::victims::pieces::{Piece, Told, pieces as pieces_of, rooms_of};
+use crate::victims::pieces::{Piece, Told, pieces as pieces_of};
 use crate::view::Board;
-use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping, resume_run};
+use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping, live_runs, resume_run};
 use ohm_model::{JobId, NodeId, PreemptionNeed, QueuePreemption, RunRef, Victim};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +58,7 @@ pub(crate) fn seek<P: Planner>(
     if live.none_below(job.spec.priority) && !may_stop_equals(cell, job) {
         return Found::default();
     }
-    let mut tree = QuotaIf::promised_beside(cell, board.over(), job);
+    let mut tree = QuotaIf::promised_over(cell, board.over(), job);
     let Some(preemptor) = RoomPreemptor::of(cell, job, &tree) else { return Found::default() };
     let told = Told::of(board.view().what());
     let pieces = pieces_of((cell, board.over()), &preemptor, (job, live), (&mut tree, &told));
@@ -65,20 +66,19 @@ pub(crate) fn seek<P: Planner>(
         return Found::default();
     }
     let mut search = Search { planner, board, item, dice, base: before, touched: BTreeSet::new() };
-    let ending: Vec<&Run> = told.runs(cell).chain(stopping_runs(cell)).collect();
-    search.end(&ending);
+    search.end(told.runs(cell).chain(stopping_runs(cell)));
     search.base = search.board.over().savepoint();
     let planned = search.run(cell, job, &pieces);
     let planned = planned.and_then(|(planned, chosen)| {
-        let victims = as_victims(&chosen);
-        let stopped: Vec<Stopping<'_>> = victims.iter().filter_map(|victim| stopping(cell, victim)).collect();
-        let rights = preemptor.rights(&mut tree, &stopped).ok()?;
-        let with_reason = |(victim, reason)| Victim { reason, ..victim };
-        Some((planned, victims.into_iter().zip(rights).map(with_reason).collect()))
+        let stopped = by_job(&chosen);
+        let victims: Vec<Stopping<'_>> = stopped.iter().map(|(job, runs)| Stopping { job, runs }).collect();
+        let rights = preemptor.rights(&mut tree, &victims).ok()?;
+        let need = PreemptionNeed::Room;
+        let victim = |((job, runs), reason): ((&Job, _), _)| Victim { job: job.id, need, reason, runs };
+        Some((planned, stopped.into_iter().zip(rights).map(victim).collect()))
     });
-    let mut nodes = search.touched;
+    let nodes = search.touched;
     board.over().roll_back(cell, before);
-    nodes.extend(planned.iter().flat_map(|(planned, _): &(PlannedJob, _)| planned.place.iter().map(|row| row.node)));
     Found { planned, nodes, pieces: pieces.len() }
 }
 
@@ -93,54 +93,26 @@ impl<P: Planner> Search<'_, '_, P> {
         let least = match job.starts_whole() {
             true => 1,
             // Task by task: as many as there could be room for at all.
-            false => tasks_of(self.plan_without(pieces)?.0.as_ref()?),
+            false => tasks_of(&self.plan_without(pieces)?),
         };
-        let is_enough = |planned: &Option<PlannedJob>| planned.as_ref().is_some_and(|found| tasks_of(found) >= least);
-        if self.plan_without(&[])?.0.is_some_and(|found| tasks_of(&found) >= least) {
+        let mut plan = |pieces| self.plan_without(pieces).filter(|found| tasks_of(found) >= least);
+        if plan(&[]).is_some() {
             return None;
         }
-        // Four times as many each time, and then as few as do.
-        let (mut too_few, mut enough) = (0, pieces.len().min(1));
-        let mut found = loop {
-            let planned = self.plan_without(&pieces[..enough])?.0;
-            if is_enough(&planned) {
-                break planned;
-            }
-            if enough == pieces.len() {
-                return None;
-            }
-            (too_few, enough) = (enough, enough.saturating_mul(4).min(pieces.len()));
-        };
-        while enough - too_few > 1 {
-            let between = too_few + (enough - too_few) / 2;
-            let planned = self.plan_without(&pieces[..between])?.0;
-            match is_enough(&planned) {
-                true => (enough, found) = (between, planned),
-                false => too_few = between,
-            }
-        }
-        let planned = found?;
+        let (enough, planned) = fewest(pieces.len(), 4, |count| plan(&pieces[..count]))?;
         let victims = self.spare(cell, job, &planned, &pieces[..enough]);
         (!victims.is_empty()).then_some((planned, victims))
     }
 
     /// What the planner says where these have ended, too.
-    fn plan_without(&mut self, pieces: &[Piece<'_>]) -> Option<(Option<PlannedJob>,)> {
+    fn plan_without(&mut self, pieces: &[Piece<'_>]) -> Option<PlannedJob> {
         let cell = self.board.cell();
         self.board.over().roll_back(cell, self.base);
-        let runs: Vec<&Run> = pieces.iter().flat_map(|piece| piece.runs.iter().copied()).collect();
-        self.end(&runs);
-        let nodes: Vec<NodeId> = self.touched.iter().copied().collect();
-        self.planner.changed(&self.board.view(), &nodes, &[]);
-        let work = Work { jobs: vec![self.item], budget: Budget::UNBOUNDED };
-        let plan = self.planner.plan(&mut self.board.lend(), &work, self.dice);
-        let of_job = plan.decisions.into_iter().find(|decision| decision.job() == self.item.job)?;
-        let Decision::Planned(planned) = of_job else { return Some((None,)) };
-        self.touched.extend(planned.place.iter().map(|row| row.node));
-        Some((Some(*planned).filter(|planned| !planned.place.is_empty()),))
+        self.end(pieces.iter().flat_map(|piece| piece.runs.iter().copied()));
+        plan_as_shown(self.planner, self.board, self.item, (&mut self.touched, self.dice))
     }
 
-    fn end(&mut self, runs: &[&Run]) {
+    fn end<'r>(&mut self, runs: impl Iterator<Item = &'r Run>) {
         let cell = self.board.cell();
         for run in runs {
             self.board.over().end_run(cell, run);
@@ -156,7 +128,7 @@ impl<P: Planner> Search<'_, '_, P> {
         planned: &PlannedJob,
         pieces: &'u [Piece<'a>],
     ) -> Vec<&'u Piece<'a>> {
-        let rooms = PlannedRooms::of(job, rooms_of(&planned.place));
+        let rooms = PlannedRooms::of(job, planned.place.iter().map(|row| (row.group, row.node, row.count)));
         let over = self.board.over();
         over.roll_back(cell, self.base);
         pieces.iter().flat_map(|piece| &piece.runs).for_each(|run| over.end_run(cell, run));
@@ -190,35 +162,25 @@ fn tasks_of(planned: &PlannedJob) -> u64 {
 /// The runs that stop already.
 fn stopping_runs(cell: &Cell) -> impl Iterator<Item = &Run> {
     let jobs = cell.jobs().iter().filter(|job| job.groups.iter().any(|group| group.stopping > 0));
-    let tasks = jobs.flat_map(|job| job.groups.iter().flat_map(|group| group.tasks.iter()));
-    tasks.filter_map(|task| cell.runs().get(task.run)).filter(|run| run.stop.is_some())
+    jobs.flat_map(|job| live_runs(cell, job)).filter(|run| run.stop.is_some())
 }
 
-fn stopping<'a>(cell: &'a Cell, victim: &'a Victim) -> Option<Stopping<'a>> {
-    cell.jobs().get(victim.job).map(|job| Stopping { job, runs: &victim.runs })
-}
-
-/// One victim for each job, in the order of their pieces; the rules that allow it are found later.
-fn as_victims(chosen: &[&Piece<'_>]) -> Vec<Victim> {
-    let (mut victims, mut at): (Vec<Victim>, BTreeMap<JobId, usize>) = (Vec::new(), BTreeMap::new());
+/// The jobs of these pieces, in their order, each with the runs that stop: none where all of it does.
+fn by_job<'a>(chosen: &[&Piece<'a>]) -> Vec<(&'a Job, Vec<RunRef>)> {
+    let whole: BTreeSet<JobId> = chosen.iter().filter(|piece| piece.is_whole).map(|piece| piece.job.id).collect();
+    let mut stopped: Vec<(&'a Job, Vec<RunRef>)> = Vec::new();
+    let mut places: BTreeMap<JobId, usize> = BTreeMap::new();
     for piece in chosen {
-        let runs: Vec<RunRef> = piece.runs.iter().map(|run| run.run).collect();
-        let known = *at.entry(piece.job.id).or_insert(victims.len());
-        match victims.get_mut(known) {
-            Some(victim) if piece.is_whole => victim.runs.clear(),
-            Some(victim) if victim.is_whole() => {}
-            Some(victim) => {
-                victim.runs.extend(runs);
-                victim.runs.sort_unstable();
-            }
-            None => {
-                let runs = if piece.is_whole { Vec::new() } else { runs };
-                let (need, reason) = (PreemptionNeed::Room, ohm_model::PreemptionReason::LowerPriority);
-                victims.push(Victim { job: piece.job.id, need, reason, runs });
-            }
+        let at = *places.entry(piece.job.id).or_insert(stopped.len());
+        if at == stopped.len() {
+            stopped.push((piece.job, Vec::new()));
+        }
+        if !whole.contains(&piece.job.id) {
+            stopped[at].1.extend(piece.runs.iter().map(|run| run.run));
         }
     }
-    victims
+    stopped.iter_mut().for_each(|(_, runs)| runs.sort_unstable());
+    stopped
 }
 
 /// Whether the queue of `job` may let it stop others that are no less important.

@@ -13,7 +13,7 @@ use ohm_model::Victim;
 /// The jobs to stop so that the quota has what `job` needs, with the flavors that it has, in the order in which each
 /// may be; none where nobody may be stopped, or all of them would not be enough, or nothing is lacking.
 pub fn victims(what: WhatIf<'_>, job: &Job) -> Vec<Victim> {
-    let mut tree = QuotaIf::promised_over(what, job);
+    let mut tree = QuotaIf::promised_over(what.cell, what.over, job);
     Preemptor::of(what.cell, job, &tree).map(|preemptor| search(what, &preemptor, &mut tree)).unwrap_or_default()
 }
 

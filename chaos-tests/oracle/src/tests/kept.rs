@@ -1,7 +1,10 @@
 //! Runs that are kept where a node is cut off.
 
 use super::*;
-use ohm_model::{NodeHealth, OnDisconnect, QueueStopEvent, StopPolicy};
+use ohm_model::{
+    NodeHealth, OnDisconnect, PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionReason, QueueStopEvent,
+    StopPolicy,
+};
 
 fn run(task: u32, incarnation: u32) -> RunRef {
     RunRef::new(JobId::new(0, 0), 0, task, incarnation)
@@ -102,13 +105,26 @@ fn p8_takes_what_stood_there_all_the_time_for_no_new_work() {
 }
 
 #[test]
-fn p2_does_not_ask_what_becomes_of_a_run_that_was_stopped_with_its_queue() {
-    for (stopped, expected) in [(true, &[][..]), (false, &["P2"])] {
-        let (job, name, queue) = (JobId::new(0, 0), "j".to_string(), "q".to_string());
-        let stop = QueueStopEvent { job, name, queue, policy: StopPolicy::HoldAndDrain, stopped };
-        let gone = vec![vec![ended(0, 0, 0, Exit::NodeLost)], vec![EventKind::QueueStop(stop)]];
+fn p2_does_not_ask_what_becomes_of_a_run_that_was_stopped_with_its_queue_or_preempted_whole() {
+    let (job, name, queue) = (JobId::new(0, 0), "j".to_string(), "q".to_string());
+    let queue_stop = |stopped| {
+        let (name, queue) = (name.clone(), queue.clone());
+        EventKind::QueueStop(QueueStopEvent { job, name, queue, policy: StopPolicy::HoldAndDrain, stopped })
+    };
+    let preempted = |runs| {
+        let (by, need, reason) = ("other".into(), PreemptionNeed::Room, PreemptionReason::LowerPriority);
+        let change = PreemptionChange::Stopped { by, need, runs, reason };
+        EventKind::Preemption(PreemptionEvent { job, name: name.clone(), change })
+    };
+    for (stop, expected) in [
+        (queue_stop(true), &[][..]),
+        (queue_stop(false), &["P2"]),
+        (preempted(None), &[]),
+        (preempted(Some(1)), &["P2"]),
+    ] {
+        let gone = vec![vec![ended(0, 0, 0, Exit::NodeLost)], vec![stop.clone()]];
         let mut history = returned_after(gone, Vec::new());
         history.oracle.watch(&over(8_100, "a", run(0, 1)));
-        assert_eq!(history.broken(), expected, "{stopped}");
+        assert_eq!(history.broken(), expected, "{stop:?}");
     }
 }

@@ -83,6 +83,29 @@ fn new_work_keeps_off_what_a_repair_claims() {
 }
 
 #[test]
+fn nothing_is_owed_to_what_backs_off() {
+    let after = |seconds: u64| {
+        let mut history = History::default();
+        history.node(0, node("n0", &[])).node(1, node("n1", &[]));
+        let gang = job("gang", 2, |job| {
+            job.groups[0].requests = [("cpu".to_string(), 4000)].into();
+            job.repair = RepairSpec { policy: RepairPolicy::Wait, ..RepairSpec::default() };
+        });
+        history.job(0, gang).job(1, job("new", 4, |_| {}));
+        history.happened(vec![placed(0, 0, 1, 0)]);
+        for back_off in [1, 2, 0] {
+            history.happened(vec![placed(0, 1, 1, 1), ended(0, 1, 1, Exit::LeaseExpired)]);
+            (0..back_off).for_each(|_| _ = history.happened(Vec::new()));
+        }
+        history.claims(0);
+        (0..seconds).for_each(|_| _ = history.happened(Vec::new()));
+        history.places(1, 0, 1).broken()
+    };
+    assert!(after(0).is_empty());
+    assert_eq!(after(400), ["P7"]);
+}
+
+#[test]
 fn room_that_is_kept_for_a_repair_is_no_lock() {
     assert!(waiting(|_| {}, true).happened(vec![earmarked(0, 1, 1)]).broken().is_empty());
     assert_eq!(waiting(|_| {}, true).happened(vec![earmarked(0, 1, 2)]).broken(), ["P10"], "it lacks one");

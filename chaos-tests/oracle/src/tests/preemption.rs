@@ -7,13 +7,13 @@ use ohm_model::PreemptionReason::{
     InClusterQueue, InCohortFairSharing, InCohortReclaimWhileBorrowing, InCohortReclamation,
 };
 use ohm_model::{
-    FairSharing, Grain, JobGuard, PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionPolicy,
+    FairSharing, Grain, JobGuard, Nomination, PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionPolicy,
     PreemptionReason, QueuePreemption, Scheduling, Transaction, Verdict, Victim,
 };
 
 const TAKER: u32 = 0;
 
-fn queue(name: &str, parent: &str, cpu: i64, preemption: QueuePreemption) -> QueueSpec {
+pub(super) fn queue(name: &str, parent: &str, cpu: i64, preemption: QueuePreemption) -> QueueSpec {
     let nominal = [("cpu".to_string(), cpu)].into();
     QueueSpec { name: name.into(), parent: parent.into(), nominal, preemption, ..QueueSpec::default() }
 }
@@ -22,7 +22,7 @@ fn policy(within_cluster_queue: PreemptionPolicy, reclaim_within_cohort: Preempt
     QueuePreemption { within_cluster_queue, reclaim_within_cohort, ..QueuePreemption::default() }
 }
 
-fn of(name: &str, queue: &str, count: u32, priority: i32) -> JobSpec {
+pub(super) fn of(name: &str, queue: &str, count: u32, priority: i32) -> JobSpec {
     job(name, count, |job| (job.queue, job.priority) = (queue.into(), priority))
 }
 
@@ -31,46 +31,49 @@ fn preemption(job: u32, name: &str, change: PreemptionChange) -> EventKind {
 }
 
 impl History {
-    fn put_queue(&mut self, queue: QueueSpec) -> &mut Self {
+    pub(super) fn put_queue(&mut self, queue: QueueSpec) -> &mut Self {
         self.entry(Command::PutQueue(queue), Outcome::Done, Vec::new())
     }
 
     /// Submits a job of which all tasks stand.
-    fn stands(&mut self, number: u32, spec: JobSpec) -> &mut Self {
+    pub(super) fn stands(&mut self, number: u32, spec: JobSpec) -> &mut Self {
         let count = spec.groups[0].count;
         self.job(number, spec).happened(vec![placed(number, 0, count, 0)])
     }
 
-    /// The log lets these be stopped for a job.
+    /// The log lets these be stopped whole for the quota that a job lacks.
     fn stops(&mut self, by: u32, victims: &[(u32, PreemptionReason)]) -> &mut Self {
-        let id = |number: u32| JobId::new(number, 0);
-        let preempt: Vec<Victim> =
-            victims.iter().map(|&(job, reason)| Victim::whole(id(job), PreemptionNeed::Quota, reason)).collect();
+        let victim = |&(job, reason)| Victim::whole(JobId::new(job, 0), PreemptionNeed::Quota, reason);
+        self.preempts(by, victims.iter().map(victim).collect(), Vec::new())
+    }
+
+    /// The log lets these be stopped for a job, for which these rooms are kept.
+    pub(super) fn preempts(&mut self, by: u32, preempt: Vec<Victim>, nominate: Vec<Nomination>) -> &mut Self {
+        let need = ohm_model::need_of(&preempt);
         let named = preempt.iter().map(|victim| (victim.job.to_string(), victim.reason)).collect();
-        let told = preemption(
-            by,
-            "taker",
-            PreemptionChange::Waits { need: PreemptionNeed::Quota, victims: named, until_ms: 1_000_000 },
-        );
-        let mut kinds = vec![told];
-        for (number, reason) in victims {
-            let change = PreemptionChange::Stopped {
-                by: "taker".into(),
-                need: PreemptionNeed::Quota,
-                runs: None,
-                reason: *reason,
+        let mut kinds =
+            vec![preemption(by, "taker", PreemptionChange::Waits { need, victims: named, until_ms: 1_000_000 })];
+        for Victim { job, need, reason, runs } in &preempt {
+            let (by, part) = ("taker".into(), (!runs.is_empty()).then_some(runs.len() as u32));
+            let change = PreemptionChange::Stopped { by, need: *need, runs: part, reason: *reason };
+            kinds.push(EventKind::Preemption(PreemptionEvent { job: *job, name: "victim".into(), change }));
+            let live = self.oracle.books.live(*job, 0).filter(|(_, standing)| !standing.stopping);
+            let named = |task: &u32| runs.is_empty() || runs.iter().any(|run| run.task.task.0 == *task);
+            let tasks: Vec<(u32, NodeId)> =
+                live.map(|(task, standing)| (task, standing.node)).filter(|(task, _)| named(task)).collect();
+            let stop = |(task, node): (u32, NodeId)| {
+                let (incarnation, cause) = (Incarnation(1), StopCause::Preempted);
+                EventKind::Stopping { job: *job, group: 0, task, incarnation, node, cause }
             };
-            kinds.push(preemption(*number, "victim", change));
-            let live: Vec<u32> = self.oracle.books.live(id(*number), 0).map(|(task, _)| task).collect();
-            kinds.extend(live.into_iter().map(|task| stopping(*number, task, 0, StopCause::Preempted)));
+            kinds.extend(tasks.into_iter().map(stop));
         }
-        let jobs = vec![JobGuard { job: id(by), version: Index(0), reserved: false }];
-        let transaction = Transaction { jobs, preempt, grain: Grain::AllOrNothing, ..nothing() };
+        let jobs = vec![JobGuard { job: JobId::new(by, 0), version: Index(0), reserved: false }];
+        let transaction = Transaction { jobs, preempt, nominate, grain: Grain::AllOrNothing, ..nothing() };
         self.entry(Command::Commit(transaction), Outcome::Verdict(Verdict::default()), kinds)
     }
 
     /// All of it that stops ends.
-    fn ends(&mut self, number: u32) -> &mut Self {
+    pub(super) fn ends(&mut self, number: u32) -> &mut Self {
         let job = JobId::new(number, 0);
         let live: Vec<u32> = self.oracle.books.live(job, 0).map(|(task, _)| task).collect();
         let (group, incarnation, node) = (0, Incarnation(1), NodeId(0));
@@ -79,7 +82,7 @@ impl History {
         self.happened(live.into_iter().map(end).collect())
     }
 
-    fn over(&mut self, number: u32) -> &mut Self {
+    pub(super) fn over(&mut self, number: u32) -> &mut Self {
         let reason = "its time is over".into();
         self.happened(vec![preemption(number, "taker", PreemptionChange::Over { reason })])
     }

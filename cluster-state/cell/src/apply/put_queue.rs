@@ -93,14 +93,13 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         return invalid("spec.queueingStrategy", "a cohort holds no jobs; say it of its queues".into());
     }
     check_preemption(spec)?;
-    if spec.is_cohort && spec.stop_policy != StopPolicy::None {
-        return invalid("spec.stopPolicy", "a cohort holds no jobs; say it of its queues".into());
-    }
-    if spec.is_cohort && spec.max_waiting_jobs > 0 {
-        return invalid("spec.maxWaitingJobs", "a cohort holds no jobs; say it of its queues".into());
-    }
-    if spec.is_cohort && spec.min_runtime_seconds > 0 {
-        return invalid("spec.minRuntimeSeconds", "a cohort holds no jobs; say it of its queues".into());
+    let of_queues = [
+        ("spec.stopPolicy", spec.stop_policy != StopPolicy::None),
+        ("spec.maxWaitingJobs", spec.max_waiting_jobs > 0),
+        ("spec.minRuntimeSeconds", spec.min_runtime_seconds > 0),
+    ];
+    if let Some((field, _)) = of_queues.into_iter().find(|(_, is_said)| spec.is_cohort && *is_said) {
+        return invalid(field, "a cohort holds no jobs; say it of its queues".into());
     }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();

@@ -11,7 +11,7 @@ use crate::policy::conditions::end_hold_down;
 use crate::policy::evictions::end_drain;
 use crate::policy::heads::end_heads_on;
 use crate::policy::moves::end_room;
-use crate::policy::preemptions::end_kept_quota;
+use crate::policy::preemptions::end_kept;
 use crate::policy::repair::end_waiting;
 use crate::policy::repair_requests::requests_due;
 use crate::policy::start_deadlines::start_deadline_due;
@@ -51,7 +51,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Room(task, incarnation) => end_room(tx, task, incarnation),
         Timer::Claim(job) => end_claims(tx, job),
         Timer::RepairRequest(job) => requests_due(tx, job),
-        Timer::Preemption(job) => end_kept_quota(tx, job),
+        Timer::Preemption(job) => end_kept(tx, job),
         Timer::Idle(node) => end_idle(tx, node),
         Timer::StartDeadline(job) => start_deadline_due(tx, job),
         Timer::Nomination(node) => {

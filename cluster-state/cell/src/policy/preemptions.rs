@@ -89,7 +89,7 @@ fn stop_for(tx: &mut Tx<'_>, id: JobId, victim: &Victim) {
 }
 
 /// The time may be over for which something is kept for the job.
-pub(crate) fn end_kept_quota(tx: &mut Tx<'_>, id: JobId) {
+pub(crate) fn end_kept(tx: &mut Tx<'_>, id: JobId) {
     if tx.preemptions.get(id).is_some_and(|preemption| preemption.until_ms <= tx.now_ms) {
         end_preemption(tx, id, "its time is over");
     }

@@ -3,12 +3,13 @@
 use crate::cell::Cell;
 use crate::rooms::laying::resume_run;
 use crate::rooms::overlay::Overlay;
+use crate::rooms::reads::{live_run, live_runs};
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::Job;
 use crate::state::preemptions::Stopping;
 use crate::state::runs::Run;
-use ohm_model::{GroupIndex, NodeId, Nomination, Purpose, RunRef, TaskIndex};
+use ohm_model::{GroupIndex, NodeId, Nomination, Purpose, TaskIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rooms, by node.
@@ -29,7 +30,7 @@ impl<'a> PlannedRooms<'a> {
     }
 
     /// The nodes, ascending.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.by_node.keys().copied()
     }
 
@@ -39,7 +40,7 @@ impl<'a> PlannedRooms<'a> {
     }
 
     /// For how many tasks of a group there are rooms.
-    pub fn count_of(&self, group: GroupIndex) -> u32 {
+    pub(crate) fn count_of(&self, group: GroupIndex) -> u32 {
         let rooms = self.by_node.values().flatten().filter(|(of, _)| *of == group);
         rooms.fold(0u32, |sum, (_, count)| sum.saturating_add(*count))
     }
@@ -62,12 +63,12 @@ impl<'a> PlannedRooms<'a> {
     }
 
     /// Whether all rooms fit.
-    pub fn fit(&self, cell: &Cell, over: &mut Overlay) -> bool {
+    pub(crate) fn fit(&self, cell: &Cell, over: &mut Overlay) -> bool {
         self.nodes().all(|node| self.fit_on(cell, over, node))
     }
 
     /// Whether they fit if this one stayed that stops on the overlay. It stops on it afterwards, too.
-    pub fn fit_beside(&self, cell: &Cell, over: &mut Overlay, victim: Stopping<'_>) -> bool {
+    pub(crate) fn fit_beside(&self, cell: &Cell, over: &mut Overlay, victim: Stopping<'_>) -> bool {
         let before = over.savepoint();
         let mut nodes = BTreeSet::new();
         for run in runs_to_stop(cell, victim).filter(|run| self.has(run.node)) {
@@ -81,20 +82,14 @@ impl<'a> PlannedRooms<'a> {
 }
 
 /// The live runs that are told to stop with this victim: those that do not stop already.
-pub fn runs_to_stop<'a>(cell: &'a Cell, victim: Stopping<'a>) -> impl Iterator<Item = &'a Run> {
-    let whole = victim.runs.is_empty();
-    let groups = victim.job.groups.iter().filter(move |group| whole && group.live > group.stopping);
-    let all = groups.flat_map(|group| group.tasks.iter()).map(|task| task.run);
-    let named = victim.runs.iter().filter_map(|run| slot_of(cell, *run));
-    all.chain(named).filter_map(|slot| cell.runs.get(slot)).filter(|run| run.stop.is_none())
-}
-
-fn slot_of(cell: &Cell, run: RunRef) -> Option<u32> {
-    crate::rooms::reads::live_slot(cell, run)
+pub(crate) fn runs_to_stop<'a>(cell: &'a Cell, victim: Stopping<'a>) -> impl Iterator<Item = &'a Run> {
+    let all = victim.is_whole().then(|| live_runs(cell, victim.job)).into_iter().flatten();
+    let named = victim.runs.iter().filter_map(|run| live_run(cell, *run));
+    all.chain(named).filter(|run| run.stop.is_none())
 }
 
 /// Gives back the room of the runs on `node` that stop already.
-pub fn end_stopping(cell: &Cell, over: &mut Overlay, node: NodeId) {
+pub(crate) fn end_stopping(cell: &Cell, over: &mut Overlay, node: NodeId) {
     let stopping = cell.runs.on_node(&cell.nodes, node).filter(|(_, run)| run.stop.is_some());
     stopping.for_each(|(_, run)| over.end_run(cell, run));
 }

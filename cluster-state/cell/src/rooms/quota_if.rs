@@ -3,7 +3,7 @@
 use crate::cell::Cell;
 use crate::rooms::grid::Grid;
 use crate::rooms::overlay::Overlay;
-use crate::rooms::reads::live_slot;
+use crate::rooms::reads::live_run;
 use crate::rooms::what_if::WhatIf;
 use crate::state::flavors::Charges;
 use crate::state::jobs::Job;
@@ -31,12 +31,7 @@ impl<'a> QuotaIf<'a> {
     }
 
     /// The same with what is laid over the cell.
-    pub fn promised_over(what: WhatIf<'a>, job: &Job) -> Self {
-        Self::promised_beside(what.cell, what.over, job)
-    }
-
-    /// The same, apart from how long the overlay lives.
-    pub fn promised_beside(cell: &'a Cell, over: &Overlay, job: &Job) -> Self {
+    pub fn promised_over(cell: &'a Cell, over: &Overlay, job: &Job) -> Self {
         let what = WhatIf { cell, over };
         let mut tree = QuotaIf { cell, over: over.queues.clone() };
         let is_placed = |job: &Job| (0..job.groups.len()).any(|at| what.placed(job.id, GroupIndex(at as u16)) > 0);
@@ -79,7 +74,7 @@ impl<'a> QuotaIf<'a> {
 
     /// What so much of a job is charged is given back: all of it, or its runs that stop.
     pub fn stop_part(&mut self, victim: Stopping<'_>) {
-        match victim.runs.is_empty() {
+        match victim.is_whole() {
             true => self.stop(victim.job),
             false => charge(self.cell, victim.job, &runs_charges(self.cell, victim), -1, &mut self.over),
         }
@@ -158,7 +153,7 @@ fn give_back(cell: &Cell, preemption: &Preemption, over: &mut Grid) {
 
 /// What those of these runs are charged that are live.
 fn runs_charges(cell: &Cell, Stopping { job, runs }: Stopping<'_>) -> Charges {
-    let live = runs.iter().filter_map(|run| cell.runs.get(live_slot(cell, *run)?)).filter(|_| job.reserved.is_empty());
+    let live = runs.iter().filter_map(|run| live_run(cell, *run)).filter(|_| job.reserved.is_empty());
     summed(cell, live.map(|run| (run.shape, 1)))
 }
 

@@ -107,6 +107,17 @@ pub(crate) fn live_slot(cell: &Cell, run: RunRef) -> Option<u32> {
     (meant && cell.runs.get(task.run).is_some()).then_some(task.run)
 }
 
+/// The live run, if its task still is at this attempt.
+pub fn live_run(cell: &Cell, run: RunRef) -> Option<&Run> {
+    cell.runs.get(live_slot(cell, run)?)
+}
+
+/// The live runs of `job`.
+pub fn live_runs<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = &'a Run> {
+    let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+    tasks.filter_map(|task| cell.runs.get(task.run))
+}
+
 /// How many of these tasks of the group, which are on the move, have their room on `node`.
 pub(crate) fn rooms_of(
     cell: &Cell,

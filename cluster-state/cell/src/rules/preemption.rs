@@ -20,8 +20,10 @@ mod shares;
 use crate::cell::Cell;
 use crate::planted::quota::preemption_policy;
 use crate::rooms::quota_if::QuotaIf;
+use crate::rooms::reads::live_runs;
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState};
+use crate::state::preemptions::Stopping;
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, waiting_request};
 use crate::state::turns::{Turn, waits_to_start};
@@ -52,6 +54,9 @@ impl Variant {
         }
     }
 }
+
+/// The rule by which a job may be stopped, and whether the queue of the other one must not borrow in the end for that.
+type Right = (PreemptionReason, bool);
 
 /// A job that waits to start and lacks quota that others have.
 #[derive(Clone, Debug)]
@@ -211,7 +216,7 @@ impl<'a> Preemptor<'a> {
 
     /// By which rule `victim` may be stopped now, the job being charged already under fair sharing; and whether the
     /// queue must not borrow in the end for that.
-    pub(crate) fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<(PreemptionReason, bool)> {
+    fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<Right> {
         if let Some(rules) = self.share_rules {
             return self.share_right(tree, victim, rules).map(|reason| (reason, false));
         }
@@ -225,26 +230,8 @@ impl<'a> Preemptor<'a> {
     /// # Errors
     /// The place of the first one that may not be.
     pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[&Job]) -> Result<Vec<PreemptionReason>, usize> {
-        let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None::<usize>, None);
-        if self.is_fair() {
-            self.take(tree);
-        }
-        for (at, victim) in victims.iter().enumerate() {
-            let right = self.right(tree, victim);
-            tree.stop(victim);
-            match right {
-                Some((reason, borrows_not)) => {
-                    reasons.push(reason);
-                    must_not_borrow = must_not_borrow.or(borrows_not.then_some(at));
-                }
-                None => drop(refused.get_or_insert(at)),
-            }
-        }
-        if self.is_fair() {
-            self.give_back(tree);
-        }
-        let borrows = must_not_borrow.filter(|_| !self.is_within_own(tree));
-        refused.or(borrows).map_or(Ok(reasons), Err)
+        let victims = victims.iter().map(|job| Stopping { job, runs: &[] });
+        rights_in_turn(Some(self), tree, victims, |tree, victim| self.right(tree, victim.job))
     }
 
     /// The place of the first of these victims, which are stopped, without which the job would fit as well and each of
@@ -342,6 +329,33 @@ impl<'a> Preemptor<'a> {
     }
 }
 
+/// By which rule each of these may be stopped, one after the other; says of which one it is not so. Under fair sharing
+/// `rules` charge the job as if it stood meanwhile. The victims are stopped on `tree` afterwards.
+fn rights_in_turn<'v>(
+    rules: Option<&Preemptor<'_>>,
+    tree: &mut QuotaIf<'_>,
+    victims: impl Iterator<Item = Stopping<'v>>,
+    right: impl Fn(&mut QuotaIf<'_>, Stopping<'v>) -> Option<Right>,
+) -> Result<Vec<PreemptionReason>, usize> {
+    let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None::<usize>, None);
+    let fair = rules.filter(|rules| rules.is_fair());
+    fair.inspect(|rules| rules.take(tree));
+    for (at, victim) in victims.enumerate() {
+        let found = right(tree, victim);
+        tree.stop_part(victim);
+        match found {
+            Some((reason, borrows_not)) => {
+                reasons.push(reason);
+                must_not_borrow = must_not_borrow.or(borrows_not.then_some(at));
+            }
+            None => drop(refused.get_or_insert(at)),
+        }
+    }
+    fair.inspect(|rules| rules.give_back(tree));
+    let borrows = must_not_borrow.filter(|_| rules.is_some_and(|rules| !rules.is_within_own(tree)));
+    refused.or(borrows).map_or(Ok(reasons), Err)
+}
+
 /// Whether `victim` may be stopped for `job` at all, whatever its priority and the rules of queues: both want it so,
 /// what a closed job still has it gives back anyway, and what has just started is protected from jobs of other queues.
 pub(crate) fn may_be_stopped(cell: &Cell, job: &Job, victim: &Job) -> bool {
@@ -359,8 +373,7 @@ fn is_fresh(cell: &Cell, job: &Job, victim: &Job) -> bool {
 
 /// When the first of its live runs was placed, in stamped time; nothing where none is live.
 pub fn placed_since_ms(cell: &Cell, job: &Job) -> Option<u64> {
-    let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
-    tasks.filter_map(|task| cell.runs.get(task.run)).map(|run| run.placed_ms).min()
+    live_runs(cell, job).map(|run| run.placed_ms).min()
 }
 
 /// The jobs that stop for others already, and that nobody else may count on.

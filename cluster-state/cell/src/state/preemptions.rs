@@ -30,6 +30,13 @@ pub struct Stopping<'a> {
     pub runs: &'a [RunRef],
 }
 
+impl Stopping<'_> {
+    /// Whether all of it stops.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
 /// The preemptions of a cell by the job that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemptions {

@@ -5,9 +5,10 @@
 use super::live::LiveJobs;
 use super::order::open_jobs;
 use ohm_cell::{
-    Cell, Group, Job, JobState, Overlay, QuotaIf, RoomPreemptor, Run, WhatIf, placed_since_ms, preemptions,
+    Cell, Group, Job, JobState, Overlay, QuotaIf, RoomPreemptor, Run, WhatIf, live_run, live_runs, placed_since_ms,
+    preemptions,
 };
-use ohm_model::{GroupIndex, GroupSpec, JobId, NodeId, RunRef};
+use ohm_model::{GroupSpec, JobId, RunRef};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -58,8 +59,8 @@ impl Told {
     /// The runs that are told to stop, in transactions under way.
     pub(crate) fn runs<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
         let jobs = self.jobs.iter().filter_map(|job| cell.jobs().get(*job));
-        let named = self.runs.iter().filter_map(|run| run_of(cell, *run));
-        jobs.flat_map(|job| runs_of(cell, job)).chain(named).filter(|run| run.stop.is_none())
+        let named = self.runs.iter().filter_map(|run| live_run(cell, *run));
+        jobs.flat_map(|job| live_runs(cell, job)).chain(named).filter(|run| run.stop.is_none())
     }
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn pieces<'a>(
     let open = |job: &&Job| job.state == JobState::Active && !told.jobs.contains(&job.id) && seen.insert(job.id);
     let jobs: Vec<&Job> = jobs.filter(open).collect();
     let mut pieces = Vec::new();
-    for victim in jobs.into_iter().filter(|victim| preemptor.right_as_if(tree, victim).is_some()) {
+    for victim in jobs.into_iter().filter(|victim| preemptor.may_stop(tree, victim)) {
         add_pieces(cell, victim, told, &mut pieces);
     }
     pieces.sort_by_key(|piece| piece.rank);
@@ -85,7 +86,7 @@ pub(crate) fn pieces<'a>(
 }
 
 fn add_pieces<'a>(cell: &'a Cell, job: &'a Job, told: &Told, pieces: &mut Vec<Piece<'a>>) {
-    let runs = runs_of(cell, job).filter(|run| !told.has(run));
+    let runs = live_runs(cell, job).filter(|run| !told.has(run));
     if !job.starts_whole() {
         return pieces.extend(runs.map(|run| piece(job, run, true)));
     }
@@ -121,22 +122,4 @@ fn piece<'a>(job: &'a Job, run: &'a Run, is_needed: bool) -> Piece<'a> {
 fn beyond_minimum(group: &Group, spec: &GroupSpec) -> u32 {
     let stays = group.live_within_count().saturating_sub(group.stopping);
     if spec.elastic { stays.saturating_sub(group.needed(spec)) } else { 0 }
-}
-
-/// The live runs of a job.
-pub(crate) fn runs_of<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = &'a Run> {
-    let tasks = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
-    tasks.filter_map(|task| cell.runs().get(task.run))
-}
-
-/// The live run, if its task still is at this attempt.
-fn run_of(cell: &Cell, run: RunRef) -> Option<&Run> {
-    let job = cell.jobs().get(run.task.job)?;
-    let task = job.groups.get(usize::from(run.task.group.0))?.tasks.get(run.task.task.0 as usize)?;
-    cell.runs().get(task.run).filter(|found| found.run == run)
-}
-
-/// The nodes and groups of rows of a plan, with how many tasks each.
-pub(crate) fn rooms_of(rows: &[ohm_model::Placement]) -> impl Iterator<Item = (GroupIndex, NodeId, u32)> + '_ {
-    rows.iter().map(|row| (row.group, row.node, row.count))
 }

@@ -40,8 +40,13 @@ fn check(cell: &str, job: &str, expected: &str) {
     let mut world = World::of(cell, &mut planner);
     world.extend(job, &mut planner);
     let name = job.split_whitespace().nth(1).expect("a name");
-    let planned = plan(&world, name, &mut planner);
-    assert_eq!(planned.as_ref().map_or("nobody".to_string(), |planned| text(&world, planned)), expected);
+    check_next(&mut world, name, &mut planner, expected);
+}
+
+/// The same of any job.
+fn check_next(world: &mut World, name: &str, planner: &mut ProfilePlanner, expected: &str) {
+    let planned = plan(world, name, planner);
+    assert_eq!(planned.as_ref().map_or("nobody".to_string(), |planned| text(world, planned)), expected);
     if let Some(planned) = planned {
         let verdict = world.commit(&Decision::Planned(Box::new(planned))).expect("a verdict");
         assert_eq!(verdict.conflicts, vec![], "{expected}");
@@ -87,10 +92,7 @@ fn of_a_service_single_tasks_go() {
     let mut world = World::of("node n1 cpu=4\n", &mut planner);
     world.extend("job web class=service\ngroup g count=4 cpu=1\nplace web", &mut planner);
     world.extend("job big class=batch priority=5\ngroup g cpu=2", &mut fresh());
-    let planned = plan(&world, "big", &mut fresh()).expect("a plan");
-    assert_eq!(text(&world, &planned), "web 2 3 -> 1 on n1");
-    let verdict = world.commit(&Decision::Planned(Box::new(planned))).expect("a verdict");
-    assert_eq!(verdict.conflicts, vec![]);
+    check_next(&mut world, "big", &mut fresh(), "web 2 3 -> 1 on n1");
 }
 
 #[test]
@@ -113,13 +115,9 @@ fn who_stops_already_is_waited_for() {
 fn what_is_under_way_is_counted_once() {
     let mut planner = fresh();
     let mut world = World::of(TWO, &mut planner);
-    for name in ["first", "second"] {
+    for (name, expected) in [("first", "old -> 1 on n1"), ("second", "mid -> 1 on n2")] {
         world.extend(&format!("job {name} priority=5\ngroup g cpu=4"), &mut planner);
-        let planned = plan(&world, name, &mut planner).expect("a plan");
-        let victim = if name == "first" { "old -> 1 on n1" } else { "mid -> 1 on n2" };
-        assert_eq!(text(&world, &planned), victim);
-        let verdict = world.commit(&Decision::Planned(Box::new(planned))).expect("a verdict");
-        assert_eq!(verdict.conflicts, vec![]);
+        check_next(&mut world, name, &mut planner, expected);
         assert!(plan(&world, name, &mut planner).is_none(), "it waits for its victims");
     }
 }

@@ -13,13 +13,14 @@
 //! A job with `preemptible: false` is never stopped, one with `preemptionPolicy: Never` stops nobody, and
 //! `minRuntimeSeconds` of a queue protects what has just started from jobs of other queues.
 
-use super::{Preemptor, may_be_stopped};
+use super::{Preemptor, Right, may_be_stopped, rights_in_turn};
 use crate::cell::Cell;
 use crate::rooms::quota_if::QuotaIf;
-use crate::state::jobs::Job;
+use crate::state::jobs::{Group, Job};
 use crate::state::preemptions::Stopping;
+use crate::state::quota::QueueId;
 use crate::state::requests::{charged, waiting_request};
-use ohm_model::{FlavorResource, GroupIndex, PreemptionPolicy, PreemptionReason};
+use ohm_model::{FlavorResource, GroupIndex, GroupSpec, PreemptionPolicy, PreemptionReason};
 
 /// A job that looks for room where others are.
 #[derive(Clone, Debug)]
@@ -53,30 +54,27 @@ impl<'a> RoomPreemptor<'a> {
         Some(RoomPreemptor { cell, job, by_queue, is_repair })
     }
 
-    /// Why `victim` may be stopped for the job now; nothing where it may not.
-    pub fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<PreemptionReason> {
+    /// By which rule `victim` may be stopped for the job now, as of [`Preemptor::right`].
+    fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<Right> {
         if !may_be_stopped(self.cell, self.job, victim) {
             return None;
         }
         let is_less_important = victim.spec.priority < self.job.spec.priority;
-        let under_its_root = self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim));
-        match under_its_root {
-            Some(_) if self.is_repair => is_less_important.then_some(PreemptionReason::LowerPriority),
-            Some(rules) => rules.right(tree, victim).map(|(reason, _)| reason),
-            None => {
-                let may = is_less_important && self.is_open_to_others(tree, victim);
-                may.then_some(PreemptionReason::LowerPriority)
-            }
+        let by_priority = |may: bool| may.then_some((PreemptionReason::LowerPriority, false));
+        match self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim)) {
+            Some(_) if self.is_repair => by_priority(is_less_important),
+            Some(rules) => rules.right(tree, victim),
+            None => by_priority(is_less_important && self.is_open_to_others(tree, victim)),
         }
     }
 
-    /// The same where the job counts as if it stood already, as under fair sharing it does.
-    pub fn right_as_if(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<PreemptionReason> {
+    /// Whether `victim` may be stopped if nobody else is. Under fair sharing the job counts as if it stood already.
+    pub fn may_stop(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> bool {
         let fair = self.by_queue.as_ref().filter(|rules| rules.is_fair());
         fair.inspect(|rules| rules.take(tree));
         let right = self.right(tree, victim);
         fair.inspect(|rules| rules.give_back(tree));
-        right
+        right.is_some()
     }
 
     /// The policies of its queue, where they decide.
@@ -90,28 +88,9 @@ impl<'a> RoomPreemptor<'a> {
     /// # Errors
     /// The place of the first one that may not be.
     pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[Stopping<'_>]) -> Result<Vec<PreemptionReason>, usize> {
-        let (mut reasons, mut refused, mut must_not_borrow) = (Vec::new(), None, None);
-        let fair = self.by_queue.as_ref().filter(|rules| rules.is_fair());
-        fair.inspect(|rules| rules.take(tree));
-        for (at, victim) in victims.iter().enumerate() {
-            match self.right(tree, victim.job).filter(|_| may_stop(victim)) {
-                Some(reason) => reasons.push(reason),
-                None => drop(refused.get_or_insert(at)),
-            }
-            let rules = self.by_queue.as_ref().filter(|rules| !self.is_repair && rules.is_under_root_of(victim.job));
-            if rules.and_then(|rules| rules.right(tree, victim.job)).is_some_and(|(_, borrows_not)| borrows_not) {
-                must_not_borrow.get_or_insert(at);
-            }
-            tree.stop_part(*victim);
-        }
-        fair.inspect(|rules| rules.give_back(tree));
-        let within_own = || self.by_queue.as_ref().is_none_or(|rules| rules.is_within_own(tree));
-        refused.or(must_not_borrow.filter(|_| !within_own())).map_or(Ok(reasons), Err)
-    }
-
-    /// Whether the job's lost tasks, and no others, wait.
-    pub fn is_repair(&self) -> bool {
-        self.is_repair
+        rights_in_turn(self.by_queue.as_ref(), tree, victims.iter().copied(), |tree, victim| {
+            self.right(tree, victim.job).filter(|_| goes_on_without(victim))
+        })
     }
 
     /// Whether the queue of `victim` lets jobs from outside its root stop it: it says so, or uses more than its own of
@@ -128,7 +107,7 @@ impl<'a> RoomPreemptor<'a> {
     }
 }
 
-fn has(tree: &QuotaIf<'_>, queue: crate::state::quota::QueueId, column: FlavorResource, amount: i64) -> bool {
+fn has(tree: &QuotaIf<'_>, queue: QueueId, column: FlavorResource, amount: i64) -> bool {
     amount <= 0 || tree.available(queue, column).is_none_or(|left| left >= amount)
 }
 
@@ -139,20 +118,16 @@ fn is_repaired(job: &Job) -> bool {
     groups.peek().is_some() && groups.all(|group| job.is_only_repaired(group))
 }
 
-/// Whether so much of a job may stop without the rest: of a service any tasks, of a gang those beyond the minimum of an
-/// elastic group. Each is named once, ascending.
-pub fn may_stop(victim: &Stopping<'_>) -> bool {
-    let Stopping { job, runs } = *victim;
-    if runs.is_empty() || !runs.windows(2).all(|pair| pair[0] < pair[1]) {
-        return runs.is_empty();
-    }
-    let of_group = |at: usize| runs.iter().filter(|run| usize::from(run.task.group.0) == at).count() as u32;
-    let groups = job.groups.iter().zip(&job.spec.groups).enumerate();
-    let stays = |(at, (group, spec)): (usize, (&crate::state::jobs::Group, &ohm_model::GroupSpec))| {
-        let stop = of_group(at);
+/// Whether the rest of a job goes on without so much of it, if there is a rest: a service without any tasks, a gang
+/// without those beyond the minimum of an elastic group. Each is named once, ascending.
+fn goes_on_without(Stopping { job, runs }: Stopping<'_>) -> bool {
+    let ascends = runs.windows(2).all(|pair| pair[0] < pair[1]);
+    let is_of_job = runs.iter().all(|run| run.task.job == job.id && usize::from(run.task.group.0) < job.groups.len());
+    let stays = |(at, (group, spec)): (usize, (&Group, &GroupSpec))| {
+        let stop = runs.iter().filter(|run| usize::from(run.task.group.0) == at).count() as u32;
         let left = group.live_within_count().saturating_sub(group.stopping).saturating_sub(stop);
         stop == 0 || (spec.elastic && left >= group.needed(spec))
     };
-    let is_of_job = runs.iter().all(|run| run.task.job == job.id && usize::from(run.task.group.0) < job.groups.len());
-    is_of_job && (!job.starts_whole() || groups.into_iter().all(stays))
+    let mut groups = job.groups.iter().zip(&job.spec.groups).enumerate();
+    ascends && is_of_job && (!job.starts_whole() || groups.all(stays))
 }

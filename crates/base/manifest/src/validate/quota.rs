@@ -36,18 +36,14 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         resource_groups(&mut findings, queue);
     }
     preemption(&mut findings, queue);
-    let stops = queue.is_cohort && queue.stop_policy != StopPolicy::None;
-    findings.expect(
-        !stops,
-        || spec().field("stopPolicy"),
-        || "a cohort holds no jobs; say it of its queues".to_string(),
-    );
-    let bounds = queue.is_cohort && queue.max_waiting_jobs > 0;
-    let at = || spec().field("maxWaitingJobs");
-    findings.expect(!bounds, at, || "a cohort holds no jobs; say it of its queues".to_string());
-    let protects = queue.is_cohort && queue.min_runtime_seconds > 0;
-    let at = || spec().field("minRuntimeSeconds");
-    findings.expect(!protects, at, || "a cohort holds no jobs; say it of its queues".to_string());
+    for (field, is_said) in [
+        ("stopPolicy", queue.stop_policy != StopPolicy::None),
+        ("maxWaitingJobs", queue.max_waiting_jobs > 0),
+        ("minRuntimeSeconds", queue.min_runtime_seconds > 0),
+    ] {
+        let may = !queue.is_cohort || !is_said;
+        findings.expect(may, || spec().field(field), || "a cohort holds no jobs; say it of its queues".to_string());
+    }
     findings.violations
 }
 
