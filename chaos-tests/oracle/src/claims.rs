@@ -199,11 +199,6 @@ impl Claims {
         self.claims.iter().any(|claim| claim.node == node)
     }
 
-    /// Whether room on `node` is claimed for anybody else than `job`.
-    pub(crate) fn is_on_for_others(&self, node: NodeId, job: JobId) -> bool {
-        self.claims.iter().any(|claim| claim.node == node && claim.job != job)
-    }
-
     /// Whether runs that came back with the node may live on there.
     pub(crate) fn is_unsettled(&self, node: NodeId) -> bool {
         self.returned.values().any(|(on, _)| *on == node)

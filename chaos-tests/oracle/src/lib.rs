@@ -12,6 +12,7 @@ mod earmarks;
 mod facts;
 mod flavors;
 mod history;
+mod kept;
 mod p10_heads;
 mod p10_ledger;
 mod p10_liveness;
@@ -65,6 +66,7 @@ pub use history::{Broken, Caused, Record};
 pub use p10_liveness::Stuck;
 pub use p10_reasons::{KeptBack, Reason, ShortQuota, Why};
 
+use kept::Kept;
 use p8_strict_order::StrictOrder;
 use p8_turns::OutOfTurn;
 use p10_ledger::{Counted, Ledger};
@@ -192,7 +194,8 @@ impl Oracle {
             let broken = &mut self.broken;
             let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
             let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
-            self.preemptions.watch(index, &fact, (known, &self.claims), broken);
+            let kept = Kept { claims: &self.claims, spares: &self.spares, earmarks: &self.earmarks };
+            self.preemptions.watch(index, &fact, (known, kept), broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
             self.earmarks.note(index, &fact, broken);

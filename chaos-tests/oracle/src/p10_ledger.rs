@@ -5,6 +5,7 @@
 use crate::books::{Books, Standing};
 use crate::claims::Claims;
 use crate::earmarks::Earmarks;
+use crate::kept::Kept;
 use crate::p5_required_topology::RequiredTopology;
 use crate::p6_admission::Admissions;
 use crate::p7_repairs::Repairs;
@@ -81,13 +82,15 @@ impl Ledger<'_> {
     }
 
     fn without_promises(&self, mut room: Room, (job, node): (JobId, NodeId), yields: impl Fn(JobId) -> bool) -> Room {
-        let spares = self.spares.on_node(node).filter(|(other, ..)| *other != job && !yields(*other));
-        let repairs = self.earmarks.on_node(node).filter(|(other, ..)| *other != job);
-        for (other, group, count) in self.claims.against(job, node, &yields).chain(spares).chain(repairs) {
+        for (other, group, count) in self.kept().against(job, node, &yields) {
             let spec = self.books.jobs.get(&other).and_then(|spec| spec.groups.get(usize::from(group)));
             spec.into_iter().for_each(|spec| room.occupy(spec, count));
         }
         room
+    }
+
+    fn kept(&self) -> Kept<'_> {
+        Kept { claims: self.claims, spares: self.spares, earmarks: self.earmarks }
     }
 
     /// Whether anybody else may be held room for on `node`: what is free for `job` there is not known for sure.

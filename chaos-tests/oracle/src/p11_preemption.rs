@@ -3,9 +3,9 @@
 //!
 //! That a job fails for being stopped is judged with P7, which counts failures.
 
-use crate::claims::Claims;
 use crate::facts::{Fact, Rules, Taken, is_granted};
 use crate::history::Broken;
+use crate::kept::Kept;
 use crate::p11_rights::Case;
 use crate::p11_room::RoomCase;
 use crate::p11_tree::{Count, Known, Promise, Promises};
@@ -79,7 +79,7 @@ impl Preemptions {
         &mut self,
         index: Index,
         fact: &Fact<'_>,
-        (known, claims): (Known<'_>, &Claims),
+        (known, kept): (Known<'_>, Kept<'_>),
         broken: &mut Vec<Broken>,
     ) {
         let (at_ms, kind) = match *fact {
@@ -95,7 +95,7 @@ impl Preemptions {
         match kind {
             EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Waits { .. }, .. }) => {
                 let asked = self.asked.get_mut(job).and_then(VecDeque::pop_front).unwrap_or_default();
-                self.preempting((index, at_ms), *job, &asked, (known, claims), &mut tell);
+                self.preempting((index, at_ms), *job, &asked, (known, kept), &mut tell);
             }
             EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { .. }, .. }) => {
                 self.promises.remove(job);
@@ -139,7 +139,7 @@ impl Preemptions {
         (index, now_ms): (Index, u64),
         job: JobId,
         (victims, rooms): &Asked,
-        (known, claims): (Known<'_>, &Claims),
+        (known, kept): (Known<'_>, Kept<'_>),
         tell: &mut impl FnMut(String),
     ) {
         let name = known.name(job);
@@ -164,7 +164,7 @@ impl Preemptions {
         let problem = match victims.first().map(|victim| victim.need) {
             Some(PreemptionNeed::Room) => {
                 let (hurt, placed_ms) = (&self.hurt, &self.placed_ms);
-                RoomCase { case, rooms, claims, hurt, placed_ms, now_ms }.problem()
+                RoomCase { case, rooms, kept, hurt, placed_ms, now_ms }.problem()
             }
             _ => case.problem(),
         };

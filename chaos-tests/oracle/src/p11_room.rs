@@ -1,10 +1,10 @@
 //! P11 where room is lacking: whoever is stopped may be, as people were told; the rooms that are kept for the job fit
 //! once the victims have ended, and none of them could have stayed.
 //!
-//! What is not known for sure speaks for the product: that a victim was needless is said only of nodes on which nobody
-//! else has a claim and nothing has come back.
+//! What is not known for sure speaks for the product: that a victim was needless is said only of room beside all that is
+//! kept for others, however important, and not where anything has come back or spares of the job are.
 
-use crate::claims::Claims;
+use crate::kept::Kept;
 use crate::p11_rights::Case;
 use crate::p11_tree::Count;
 use crate::quota::{QuotaTree, asks};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct RoomCase<'a> {
     pub(crate) case: Case<'a>,
     pub(crate) rooms: &'a [Nomination],
-    pub(crate) claims: &'a Claims,
+    pub(crate) kept: Kept<'a>,
     /// Jobs that may have lost tasks: what waits of them may be a repair.
     pub(crate) hurt: &'a BTreeSet<JobId>,
     /// Since when jobs stand.
@@ -177,10 +177,13 @@ impl RoomCase<'_> {
 
     /// Whether all that is kept on `node` fits there for sure although this victim stays.
     fn fits_for_sure(&self, spec: &JobSpec, node: NodeId, victim: &Victim) -> bool {
-        let others = self.claims.is_on_for_others(node, self.case.job);
-        let is_sure = !others && !self.claims.is_unsettled(node);
+        let job = self.case.job;
         let mut room = self.room(node, Some(victim));
-        is_sure
+        for (other, group, count) in self.kept.against(job, node, |_| false) {
+            let known = self.case.known.spec(other).and_then(|spec| spec.groups.get(usize::from(group)));
+            known.into_iter().for_each(|group| room.occupy(group, count));
+        }
+        !self.kept.is_unsure(job, node)
             && self.rooms.iter().filter(|kept| kept.node == node).all(|kept| {
                 let group = spec.groups.get(usize::from(kept.group.0));
                 group.is_some_and(|group| {
