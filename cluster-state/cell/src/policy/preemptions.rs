@@ -30,6 +30,7 @@ use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::{PlannedRooms, end_stopping};
 use crate::rooms::reads::live_slot;
+use crate::state::admission::Standing;
 use crate::state::jobs::JobState;
 use crate::state::nodes::NOMINATED;
 use crate::state::preemptions::Preemption;
@@ -152,6 +153,9 @@ fn has_its_room(cell: &Cell, id: JobId, node: NodeId) -> bool {
 fn why_over(cell: &Cell, id: JobId, preemption: &Preemption) -> Option<&'static str> {
     let job = cell.jobs.get(id).filter(|job| job.version == preemption.version && job.state == JobState::Active);
     let Some(job) = job else { return Some("it changed, or waits no more") };
+    if matches!(cell.standing(job), Standing::Held(_)) {
+        return Some("its queue is held");
+    }
     match preemption.need {
         PreemptionNeed::Quota if has_quota(job) => Some("it has its quota"),
         PreemptionNeed::Quota => (!waits_to_start(job)).then_some("it changed, or waits no more"),

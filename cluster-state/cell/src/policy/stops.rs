@@ -30,6 +30,8 @@ pub(crate) fn stop_jobs(tx: &mut Tx<'_>, spec: &QueueSpec, former: StopPolicy) {
     for id in jobs {
         let goes_on = lives(tx, id);
         if goes_on && policy == StopPolicy::Hold {
+            // What it waits for beside that may be kept for it no more.
+            tx.touch_job(id);
             continue;
         }
         let was_reserved = !tx.job(id).reserved.is_empty();
