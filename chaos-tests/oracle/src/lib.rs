@@ -191,11 +191,8 @@ impl Oracle {
             self.brought.watch((index, now_ms), &fact, (&self.books, &self.admissions), &rules, broken);
             self.node_requests.watch(index, &fact, &self.books, broken);
             self.judge_queues(index, &fact, &rules);
+            self.judge_preemption(index, &fact);
             let broken = &mut self.broken;
-            let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
-            let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
-            let kept = Kept { claims: &self.claims, spares: &self.spares, earmarks: &self.earmarks };
-            self.preemptions.watch(index, &fact, (known, kept), broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
             self.earmarks.note(index, &fact, broken);
@@ -225,6 +222,13 @@ impl Oracle {
         self.waiting_bounds.watch(index, fact, rules, (&self.books, self.quotas.tree()), broken);
         p8_flavors::watch(index, fact, (&self.books, &self.admissions.flavors, &self.quotas), broken);
         self.start_deadlines.watch((index, self.waiting.now_ms), fact, &self.books, broken);
+    }
+
+    fn judge_preemption(&mut self, index: Index, fact: &facts::Fact<'_>) {
+        let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
+        let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
+        let kept = Kept { claims: &self.claims, spares: &self.spares, earmarks: &self.earmarks };
+        self.preemptions.watch(index, fact, (known, kept), &mut self.broken);
     }
 
     fn entry_over(&mut self, index: Index, (taken, rules): (&[facts::Taken<'_>], &facts::Rules<'_>), applied: &Caused) {

@@ -1,8 +1,8 @@
 //! P11 where room is lacking: whoever is stopped may be, as people were told; the rooms that are kept for the job fit
 //! once the victims have ended, and none of them could have stayed.
 //!
-//! What is not known for sure speaks for the product: that a victim was needless is said only of room beside all that is
-//! kept for others, however important, and not where anything has come back or spares of the job are.
+//! What is not known for sure speaks for the product: that a victim was needless is said only of room beside all that
+//! is kept for others, however important, and not where anything has come back or spares of the job are.
 
 use crate::kept::Kept;
 use crate::p11_rights::Case;
@@ -33,10 +33,16 @@ impl RoomCase<'_> {
         }
         let mut tree = self.case.tree(Count::Most);
         for victim in self.case.victims {
-            if let Some(problem) = self.problem_of_right(spec, &tree, victim) {
-                return Some(problem);
+            if !victim.is_whole() && !self.may_lose(victim) {
+                return Some(format!("{} would have less than its minimum", self.case.known.name(victim.job)));
             }
-            self.lift(&mut tree, victim);
+            // Each task that stops has to be open by itself, once those before it have stopped.
+            for part in parts_of(victim) {
+                if let Some(problem) = self.problem_of_right(spec, &tree, &part) {
+                    return Some(problem);
+                }
+                self.lift(&mut tree, &part);
+            }
         }
         self.problem_of_room(spec)
     }
@@ -66,12 +72,14 @@ impl RoomCase<'_> {
         if !self.is_open(spec, victim.job, other) {
             return because("is not to be stopped for it");
         }
-        if !victim.is_whole() && !self.may_lose(victim, other) {
-            return because("would have less than its minimum");
-        }
         if victim.reason != PreemptionReason::LowerPriority {
             let policy = known.quotas.tree().queue(&spec.queue).map(|queue| queue.preemption).unwrap_or_default();
-            return self.case.problem_of_policy(spec, policy, victim);
+            let problem = self.case.problem_of_policy(spec, policy, victim);
+            let is_own = victim.reason == PreemptionReason::InClusterQueue;
+            return problem.or_else(|| match !is_own && !self.borrows(tree, victim.job, other) {
+                true => because("is within what its queue has itself"),
+                false => None,
+            });
         }
         if other.priority >= spec.priority {
             return because("is no less important");
@@ -97,7 +105,8 @@ impl RoomCase<'_> {
     }
 
     /// Whether a job goes on without these tasks.
-    fn may_lose(&self, victim: &Victim, other: &JobSpec) -> bool {
+    fn may_lose(&self, victim: &Victim) -> bool {
+        let Some(other) = self.case.known.spec(victim.job) else { return false };
         let books = self.case.known.books;
         let keeps = |(at, group): (u16, &ohm_model::GroupSpec)| {
             let named = victim.runs.iter().filter(|run| run.task.group.0 == at).count();
@@ -106,6 +115,14 @@ impl RoomCase<'_> {
             named == 0 || (group.elastic && left >= group.min_count)
         };
         books.is_endless(victim.job) || (0u16..).zip(&other.groups).all(keeps)
+    }
+
+    /// Whether the queue of a job may use more than its own of something that the job has: so it is taken where the log
+    /// does not tell what it has by itself.
+    fn borrows(&self, tree: &QuotaTree, victim: JobId, other: &JobSpec) -> bool {
+        let held = self.case.known.charged(victim, self.case.promises, Count::Most);
+        let mut held = held.iter().filter(|(name, has)| **has > 0 && tree.limits(&other.queue, name));
+        tree.gives_by_flavor(&other.queue) || held.any(|(name, _)| tree.over_own(&other.queue, name) > 0)
     }
 
     /// Whether the queue of a job from outside the root uses no more than its own of what the job has, and does not
@@ -191,6 +208,14 @@ impl RoomCase<'_> {
                 })
             })
     }
+}
+
+/// A victim that is stopped whole, or each of its tasks that stop.
+fn parts_of(victim: &Victim) -> Vec<Victim> {
+    if victim.is_whole() {
+        return vec![victim.clone()];
+    }
+    victim.runs.iter().map(|run| Victim { runs: vec![*run], ..victim.clone() }).collect()
 }
 
 /// Whether a victim is stopped with this task.

@@ -41,7 +41,7 @@ pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};
 pub use rooms::what_if::{QuotaLeft, WhatIf};
 pub use rules::devices::device_room;
 pub use rules::miss::{Miss, short_of};
-pub use rules::preemption::room::RoomPreemptor;
+pub use rules::preemption::room::{RoomPreemptor, affordable};
 pub use rules::preemption::{Preemptor, Variant, placed_since_ms, promised_victims};
 pub use rules::topology_domain::miss_outside;
 pub use state::admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};

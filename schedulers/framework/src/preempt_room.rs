@@ -19,10 +19,13 @@ use crate::planner::{Need, Planner, WorkItem};
 use crate::victims::live::LiveJobs;
 use crate::victims::pieces::{Piece, Told, pieces as pieces_of};
 use crate::view::Board;
-use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping, live_runs, resume_run};
+use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping, affordable, resume_run};
 use ohm_model::{JobId, NodeId, PreemptionNeed, QueuePreemption, RunRef, Victim};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// So many times at most the search begins again without those that may not be stopped after all.
+const SEARCHES: usize = 4;
 
 /// What looking for room among others came to.
 #[derive(Debug, Default)]
@@ -58,28 +61,55 @@ pub(crate) fn seek<P: Planner>(
     if live.none_below(job.spec.priority) && !may_stop_equals(cell, job) {
         return Found::default();
     }
-    let mut tree = QuotaIf::promised_over(cell, board.over(), job);
-    let Some(preemptor) = RoomPreemptor::of(cell, job, &tree) else { return Found::default() };
+    let tree = QuotaIf::promised_over(cell, board.over(), job);
+    let wanted = affordable(cell, job, &tree);
+    let Some(preemptor) = RoomPreemptor::of(cell, job, &tree, &wanted) else { return Found::default() };
     let told = Told::of(board.view().what());
-    let pieces = pieces_of((cell, board.over()), &preemptor, (job, live), (&mut tree, &told));
+    let mut pieces = pieces_of((cell, board.over()), &preemptor, (job, live), (&tree, &told));
     if pieces.is_empty() {
         return Found::default();
     }
     let mut search = Search { planner, board, item, dice, base: before, touched: BTreeSet::new() };
-    search.end(told.runs(cell).chain(stopping_runs(cell)));
+    search.end(told.runs(cell).chain(live.stopping(cell)));
     search.base = search.board.over().savepoint();
-    let planned = search.run(cell, job, &pieces);
-    let planned = planned.and_then(|(planned, chosen)| {
-        let stopped = by_job(&chosen);
-        let victims: Vec<Stopping<'_>> = stopped.iter().map(|(job, runs)| Stopping { job, runs }).collect();
-        let rights = preemptor.rights(&mut tree, &victims).ok()?;
-        let need = PreemptionNeed::Room;
-        let victim = |((job, runs), reason): ((&Job, _), _)| Victim { job: job.id, need, reason, runs };
-        Some((planned, stopped.into_iter().zip(rights).map(victim).collect()))
-    });
+    let (mut planned, mut looked_at) = (None, 0);
+    for _ in 0..SEARCHES {
+        looked_at += pieces.len();
+        let Some((rows, chosen)) = search.run(cell, job, &pieces) else { break };
+        match victims_of(cell, job, &tree, (&rows, &chosen)) {
+            Ok(victims) => {
+                planned = Some((rows, victims));
+                break;
+            }
+            // With fewer before it, it may not be stopped: the search goes on without it.
+            Err(refused) => pieces.retain(|piece| piece.job.id != refused),
+        }
+    }
     let nodes = search.touched;
     board.over().roll_back(cell, before);
-    Found { planned, nodes, pieces: pieces.len() }
+    Found { planned, nodes, pieces: looked_at }
+}
+
+/// The rows of the transaction for these pieces, with the rules by which they may be stopped for these rooms.
+///
+/// # Errors
+/// The first job that may not be.
+fn victims_of(
+    cell: &Cell,
+    job: &Job,
+    tree: &QuotaIf<'_>,
+    (rows, chosen): (&PlannedJob, &[&Piece<'_>]),
+) -> Result<Vec<Victim>, JobId> {
+    let mut wanted = vec![0; job.groups.len()];
+    rows.place.iter().for_each(|row| wanted[usize::from(row.group.0)] += row.count);
+    let stopped = by_job(chosen);
+    let victims: Vec<Stopping<'_>> = stopped.iter().map(|(job, runs)| Stopping { job, runs }).collect();
+    let refused = |at: usize| victims[at].job.id;
+    let preemptor = RoomPreemptor::of(cell, job, tree, &wanted).ok_or_else(|| refused(0))?;
+    let rights = preemptor.rights(&mut tree.clone(), &victims).map_err(refused)?;
+    let need = PreemptionNeed::Room;
+    let victim = |((job, runs), reason): ((&Job, _), _)| Victim { job: job.id, need, reason, runs };
+    Ok(stopped.into_iter().zip(rights).map(victim).collect())
 }
 
 impl<P: Planner> Search<'_, '_, P> {
@@ -157,12 +187,6 @@ impl<P: Planner> Search<'_, '_, P> {
 
 fn tasks_of(planned: &PlannedJob) -> u64 {
     planned.place.iter().map(|row| u64::from(row.count)).sum()
-}
-
-/// The runs that stop already.
-fn stopping_runs(cell: &Cell) -> impl Iterator<Item = &Run> {
-    let jobs = cell.jobs().iter().filter(|job| job.groups.iter().any(|group| group.stopping > 0));
-    jobs.flat_map(|job| live_runs(cell, job)).filter(|run| run.stop.is_some())
 }
 
 /// The jobs of these pieces, in their order, each with the runs that stop: none where all of it does.

@@ -7,6 +7,7 @@ mod fixed;
 mod flavors;
 mod pipeline;
 mod preemption;
+mod preemption_queues;
 mod preemption_room;
 mod properties;
 mod scores;

@@ -110,6 +110,21 @@ fn p11_who_is_within_its_own_is_stopped_from_outside_its_root_only_if_its_queue_
 }
 
 #[test]
+fn p11_of_a_part_each_task_has_to_be_beyond_what_its_queue_has_itself() {
+    let judge = |tasks: &[u32]| {
+        let mut history = History::default();
+        let policy = QueuePreemption::default();
+        history.node(0, node("n0", &[])).put_queue(queue("own", "all", 3_000, policy));
+        history.put_queue(QueueSpec { is_cohort: true, ..queue("all", "", 1_000, policy) });
+        let low = of("low", "own", 4, 0);
+        history.stands(1, low).job(TAKER, job("taker", tasks.len() as u32, |spec| spec.priority = 1));
+        judged(&mut history, vec![part(1, tasks)], tasks.len() as u32)
+    };
+    assert_eq!(judge(&[3]), [""; 0], "the queue uses four processors of its three");
+    assert_eq!(judge(&[2, 3]), ["P11"]);
+}
+
+#[test]
 fn p11_nobody_is_stopped_again_and_again_for_one_that_never_stands() {
     let mut history = full(2, |_, _| {});
     for _ in 0..4 {

@@ -35,7 +35,8 @@ pub(super) fn judge(
         return Err((0, ConflictReason::NoRight));
     }
     let mut tree = QuotaIf::promised(cell, job);
-    let preemptor = RoomPreemptor::of(cell, job, &tree).ok_or((0, ConflictReason::QuotaExceeded))?;
+    let wanted: Vec<u32> = (0..job.groups.len()).map(|at| rooms.count_of(GroupIndex(at as u16))).collect();
+    let preemptor = RoomPreemptor::of(cell, job, &tree, &wanted).ok_or((0, ConflictReason::QuotaExceeded))?;
     let stopped = named(cell, transaction)?;
     let rights = preemptor.rights(&mut tree, &stopped).map_err(|row| (row as u32, ConflictReason::NoRight))?;
     let named = transaction.preempt.iter().map(|victim| victim.reason);
@@ -55,7 +56,10 @@ fn is_wanted(job: &Job, rooms: &PlannedRooms<'_>) -> bool {
     let any = rooms.nodes().next().is_some();
     any && groups.all(|(at, (group, spec))| {
         let count = rooms.count_of(GroupIndex(at as u16));
-        let lacks = starts_whole && !group.pending.is_empty();
+        let lacks = match starts_whole {
+            true => !group.pending.is_empty(),
+            false => count > 0 && !group.started,
+        };
         let live = if job.is_down() { 0 } else { group.live_within_count().saturating_sub(group.driven_out()) };
         count <= group.pending.len() && (!lacks || live.saturating_add(count) >= group.needed(spec))
     })
@@ -66,7 +70,11 @@ fn named<'a>(cell: &'a Cell, transaction: &'a Transaction) -> Result<Vec<Stoppin
     let (mut seen, mut stopped) = (BTreeSet::new(), Vec::new());
     for (row, victim) in (0u32..).zip(&transaction.preempt) {
         let found = cell.jobs.get(victim.job).filter(|_| seen.insert(victim.job));
-        let found = found.filter(|job| !victim.is_whole() || !cell.preemptions.stops(job.id));
+        let stops = |job| match victim.is_whole() {
+            true => cell.preemptions.stops(job),
+            false => cell.preemptions.stops_whole(job),
+        };
+        let found = found.filter(|job| !stops(job.id));
         let job = found.ok_or((row, ConflictReason::NoNeed))?.as_ref();
         let victim = Stopping { job, runs: &victim.runs };
         let stops = runs_to_stop(cell, victim).count();
@@ -92,9 +100,7 @@ fn judge_need(cell: &Cell, over: &mut Overlay, rooms: &PlannedRooms<'_>, stopped
     }
     let is_needless = |victim: &Stopping<'_>, over: &mut Overlay| match victim.runs {
         [] => rooms.fit_beside(cell, over, *victim),
-        runs => {
-            runs.iter().any(|run| rooms.fit_beside(cell, over, Stopping { runs: std::slice::from_ref(run), ..*victim }))
-        }
+        runs => runs.iter().any(|run| rooms.fit_beside(cell, over, victim.only(run))),
     };
     let needless = (0u32..).zip(stopped).find(|(_, victim)| is_needless(victim, over));
     match needless.filter(|_| !bug::is_planted(Bug::PreemptInVain)) {

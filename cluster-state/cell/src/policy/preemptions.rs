@@ -56,8 +56,7 @@ pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) else { return };
     let until_ms = kept_until_ms(tx, &transaction.preempt);
     let (since, id, need) = (tx.index(), guard.job, need_of(&transaction.preempt));
-    let whole = transaction.preempt.iter().filter(|victim| victim.is_whole());
-    tx.preemptions.take_from(id, whole.map(|victim| victim.job));
+    transaction.preempt.iter().for_each(|victim| tx.preemptions.take_from(id, victim.job, victim.is_whole()));
     let victims = transaction.preempt.iter().map(|victim| (victim.job, victim.runs.clone())).collect();
     tx.preemptions.put(id, Preemption { need, since, until_ms, version: guard.version, victims });
     tx.arm(until_ms, Timer::Preemption(id));

@@ -45,10 +45,13 @@ impl<'a> PlannedRooms<'a> {
         rooms.fold(0u32, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Whether the rooms on `node` fit there together, beside what else is on it and kept there. The overlay is as
-    /// before afterwards.
+    /// Whether the rooms on `node` fit there together, beside what else is on it and kept there for others: spares of
+    /// the job are room for its own tasks. The overlay is as before afterwards.
     pub fn fit_on(&self, cell: &Cell, over: &mut Overlay, node: NodeId) -> bool {
         let before = over.savepoint();
+        if !over.lent.contains(&self.job.id) {
+            over.lend_spares(cell, self.job);
+        }
         let rooms = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
         let fit = rooms.iter().all(|&(group, count)| {
             let wish = Wish::Plan { moving: false, within: None };

@@ -4,10 +4,9 @@
 use crate::cell::Cell;
 use crate::rooms::ceded::Sums;
 use crate::rooms::grid::Grid;
-use crate::rooms::quota_if::promise_all;
+use crate::rooms::quota_if::{kept_request, promise_all};
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
-use crate::state::requests::waiting_request;
 use ohm_model::FlavorResource;
 use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeSet;
@@ -21,8 +20,10 @@ pub(super) fn promised_to_others((cell, over): (&Cell, &Grid), job: &Job, queue:
     }
     let mut promised = over.clone();
     promise_all(cell, job, |_| false, &mut promised);
-    let waiting = cell.preemptions.iter().filter_map(|(waiting, _)| cell.jobs.get(waiting));
-    let columns: BTreeSet<FlavorResource> = waiting.flat_map(|job| waiting_request(cell, job).into_keys()).collect();
+    let kept = cell.preemptions.iter().filter_map(|(waiting, preemption)| {
+        Some(kept_request(cell, cell.jobs.get(waiting)?, preemption.need).into_keys())
+    });
+    let columns: BTreeSet<FlavorResource> = kept.flatten().collect();
     let left = |column: FlavorResource, over: &Grid| cell.quota.available_over(queue, column, over);
     let less = |column: FlavorResource| {
         let less = left(column, over)?.saturating_sub(left(column, &promised)?);

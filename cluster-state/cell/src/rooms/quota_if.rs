@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::rooms::grid::Grid;
+use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::reads::live_run;
 use crate::rooms::what_if::WhatIf;
@@ -11,7 +12,7 @@ use crate::state::preemptions::{Preemption, Preemptions, Stopping};
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, live_shapes, summed, waiting_request};
 use crate::state::shares::Share;
-use ohm_model::{FlavorResource, GroupIndex};
+use ohm_model::{FlavorResource, GroupIndex, PreemptionNeed};
 use std::sync::Arc;
 
 /// The quota tree of a cell with differences laid over it.
@@ -74,10 +75,16 @@ impl<'a> QuotaIf<'a> {
 
     /// What so much of a job is charged is given back: all of it, or its runs that stop.
     pub fn stop_part(&mut self, victim: Stopping<'_>) {
-        match victim.is_whole() {
-            true => self.stop(victim.job),
-            false => charge(self.cell, victim.job, &runs_charges(self.cell, victim), -1, &mut self.over),
-        }
+        charge(self.cell, victim.job, &self.held_by(victim), -1, &mut self.over);
+    }
+
+    /// It is charged again.
+    pub fn put_back_part(&mut self, victim: Stopping<'_>) {
+        charge(self.cell, victim.job, &self.held_by(victim), 1, &mut self.over);
+    }
+
+    fn held_by(&self, victim: Stopping<'_>) -> Charges {
+        if victim.is_whole() { charged(self.cell, victim.job) } else { runs_charges(self.cell, victim) }
     }
 
     /// It is charged again.
@@ -124,9 +131,19 @@ pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bo
         let Some(other) = cell.jobs.get(other) else { continue };
         give_back(cell, preemption, over);
         if !yields(other, job) && !is_placed(other) {
-            charge(cell, other, &uncharged_request(cell, other), 1, over);
+            charge(cell, other, &kept_request(cell, other, preemption.need), 1, over);
         }
     }
+}
+
+/// What is kept of quota for a job that others stop for: for room no more than the rooms need.
+pub(crate) fn kept_request(cell: &Cell, job: &Job, need: PreemptionNeed) -> Charges {
+    if need == PreemptionNeed::Quota || !job.reserved.is_empty() {
+        return uncharged_request(cell, job);
+    }
+    let kept = cell.nominations.of_job(job.id).filter(|(_, held)| held.is_preemptor());
+    let shape = |held: &Held| job.groups.get(usize::from(held.group)).map(|group| group.shape);
+    summed(cell, kept.filter_map(|(_, held)| Some((shape(held)?, i64::from(held.count)))))
 }
 
 /// What a job that waits will be charged beside what it is: nothing where its quota is reserved.

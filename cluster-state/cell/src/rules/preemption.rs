@@ -214,12 +214,13 @@ impl<'a> Preemptor<'a> {
         true
     }
 
-    /// By which rule `victim` may be stopped now, the job being charged already under fair sharing; and whether the
-    /// queue must not borrow in the end for that.
-    fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<Right> {
+    /// By which rule so much of a job may be stopped now, this one being charged already under fair sharing; and
+    /// whether the queue must not borrow in the end for that.
+    fn right(&self, tree: &mut QuotaIf<'_>, part: Stopping<'_>) -> Option<Right> {
         if let Some(rules) = self.share_rules {
-            return self.share_right(tree, victim, rules).map(|reason| (reason, false));
+            return self.share_right(tree, part, rules).map(|reason| (reason, false));
         }
+        let victim = part.job;
         let variant = self.variant(victim).filter(|variant| self.is_open(tree, victim, *variant))?;
         Some((variant.reason(), variant == Variant::WithoutBorrowing))
     }
@@ -230,8 +231,8 @@ impl<'a> Preemptor<'a> {
     /// # Errors
     /// The place of the first one that may not be.
     pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[&Job]) -> Result<Vec<PreemptionReason>, usize> {
-        let victims = victims.iter().map(|job| Stopping { job, runs: &[] });
-        rights_in_turn(Some(self), tree, victims, |tree, victim| self.right(tree, victim.job))
+        let victims = victims.iter().map(|job| Stopping::whole(job));
+        rights_in_turn(Some(self), tree, victims, |tree, victim| self.right(tree, victim))
     }
 
     /// The place of the first of these victims, which are stopped, without which the job would fit as well and each of
@@ -341,19 +342,44 @@ fn rights_in_turn<'v>(
     let fair = rules.filter(|rules| rules.is_fair());
     fair.inspect(|rules| rules.take(tree));
     for (at, victim) in victims.enumerate() {
-        let found = right(tree, victim);
-        tree.stop_part(victim);
-        match found {
+        match right_of_each(tree, victim, &right) {
             Some((reason, borrows_not)) => {
                 reasons.push(reason);
                 must_not_borrow = must_not_borrow.or(borrows_not.then_some(at));
             }
-            None => drop(refused.get_or_insert(at)),
+            None => {
+                refused.get_or_insert(at);
+                tree.stop_part(victim);
+            }
         }
     }
     fair.inspect(|rules| rules.give_back(tree));
     let borrows = must_not_borrow.filter(|_| rules.is_some_and(|rules| !rules.is_within_own(tree)));
     refused.or(borrows).map_or(Ok(reasons), Err)
+}
+
+/// By which rule `victim` may be stopped, of a part each of its runs, one after the other; told is the rule of the
+/// first. It is stopped on `tree` afterwards, if it may be.
+fn right_of_each<'v>(
+    tree: &mut QuotaIf<'_>,
+    victim: Stopping<'v>,
+    right: &impl Fn(&mut QuotaIf<'_>, Stopping<'v>) -> Option<Right>,
+) -> Option<Right> {
+    if victim.is_whole() {
+        return right(tree, victim).inspect(|_| tree.stop_part(victim));
+    }
+    let (mut told, mut borrows_not) = (None, false);
+    for (at, run) in victim.runs.iter().enumerate() {
+        let one = victim.only(run);
+        let Some((reason, not)) = right(tree, one) else {
+            victim.runs[..at].iter().for_each(|run| tree.put_back_part(victim.only(run)));
+            return None;
+        };
+        tree.stop_part(one);
+        borrows_not |= not;
+        told.get_or_insert(reason);
+    }
+    told.map(|reason| (reason, borrows_not))
 }
 
 /// Whether `victim` may be stopped for `job` at all, whatever its priority and the rules of queues: both want it so,

@@ -30,7 +30,17 @@ pub struct Stopping<'a> {
     pub runs: &'a [RunRef],
 }
 
-impl Stopping<'_> {
+impl<'a> Stopping<'a> {
+    /// All of `job`.
+    pub fn whole(job: &'a Job) -> Self {
+        Stopping { job, runs: &[] }
+    }
+
+    /// This one of its runs.
+    pub(crate) fn only(self, run: &'a RunRef) -> Self {
+        Stopping { runs: std::slice::from_ref(run), ..self }
+    }
+
     /// Whether all of it stops.
     pub(crate) fn is_whole(&self) -> bool {
         self.runs.is_empty()
@@ -62,6 +72,11 @@ impl Preemptions {
         self.by_job.values().any(|preemption| preemption.victims.contains_key(&job))
     }
 
+    /// Whether anybody waits for all of this job to stop: what stands of it again stops for nobody meanwhile.
+    pub fn stops_whole(&self, job: JobId) -> bool {
+        self.by_job.values().any(|preemption| preemption.victims.get(&job).is_some_and(Vec::is_empty))
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.by_job.is_empty()
@@ -77,13 +92,14 @@ impl Preemptions {
         self.taken_from.is_empty()
     }
 
-    /// Takes note that `victims` are stopped for `job`: what they had got from others they have no more.
-    pub(crate) fn take_from(&mut self, job: JobId, victims: impl Iterator<Item = JobId>) {
-        for victim in victims {
-            let former = self.taken_from.remove(&victim).unwrap_or_default();
-            let from = self.taken_from.entry(job).or_default();
-            *from.entry(victim).or_default() |= former.contains_key(&job);
+    /// Takes note that `victim` is stopped for `job`. What it had got from others it has no more, if it is stopped
+    /// whole.
+    pub(crate) fn take_from(&mut self, job: JobId, victim: JobId, is_whole: bool) {
+        let in_return = self.taken_from.get(&victim).is_some_and(|from| from.contains_key(&job));
+        if is_whole {
+            self.taken_from.remove(&victim);
         }
+        *self.taken_from.entry(job).or_default().entry(victim).or_default() |= in_return;
     }
 
     /// What `job` had got from others it has no more.

@@ -9,7 +9,7 @@
 //! would leave another one stopped without a right (two jobs would stop each other for ever).
 
 use super::order::{Order, open_jobs, order};
-use ohm_cell::{Cell, Job, Preemptor, QueueId, QuotaIf, Share, WhatIf};
+use ohm_cell::{Cell, Job, Preemptor, QueueId, QuotaIf, Share, Stopping, WhatIf};
 use ohm_model::{PreemptionNeed, PreemptionReason, ShareRule, Victim};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -89,7 +89,7 @@ impl<'a> Search<'a, '_> {
         failed: &mut BTreeMap<QueueId, VecDeque<Candidate<'a>>>,
     ) -> bool {
         while let Some(candidate) = self.left.get_mut(&queue).and_then(VecDeque::pop_front) {
-            match self.preemptor.share_right(self.tree, candidate.job, &[rule]) {
+            match self.preemptor.share_right(self.tree, Stopping::whole(candidate.job), &[rule]) {
                 Some(_) => {
                     self.tree.stop(candidate.job);
                     self.taken.push(candidate.job);

@@ -1,7 +1,7 @@
 //! The jobs that stand, by priority: so that whoever looks for less important ones walks over no others. It is made
 //! when somebody looks for the first time, and costs nothing where nobody does.
 
-use ohm_cell::{Cell, Job};
+use ohm_cell::{Cell, Job, Run, live_runs};
 use ohm_model::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct LiveJobs {
     by_priority: BTreeMap<i32, BTreeSet<JobId>>,
     known: BTreeMap<JobId, i32>,
+    /// Those of which something stops.
+    stopping: BTreeSet<JobId>,
     /// Jobs that changed since the last look.
     changed: BTreeSet<JobId>,
     is_made: bool,
@@ -53,6 +55,12 @@ impl LiveJobs {
         self.by_priority.range(..priority).flat_map(|(_, jobs)| jobs.iter().copied())
     }
 
+    /// The runs that stop already.
+    pub(crate) fn stopping<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
+        let jobs = self.stopping.iter().filter_map(|id| cell.jobs().get(*id));
+        jobs.flat_map(|job| live_runs(cell, job)).filter(|run| run.stop.is_some())
+    }
+
     /// Whether nobody is less important.
     pub(crate) fn none_below(&self, priority: i32) -> bool {
         self.by_priority.range(..priority).next().is_none()
@@ -64,10 +72,14 @@ fn note(live: &mut LiveJobs, job: &Job) {
     if job.live() > 0 {
         live.by_priority.entry(job.spec.priority).or_default().insert(job.id);
         live.known.insert(job.id, job.spec.priority);
+        if job.groups.iter().any(|group| group.stopping > 0) {
+            live.stopping.insert(job.id);
+        }
     }
 }
 
 fn forget(live: &mut LiveJobs, id: JobId) {
+    live.stopping.remove(&id);
     let Some(priority) = live.known.remove(&id) else { return };
     if let Some(jobs) = live.by_priority.get_mut(&priority) {
         jobs.remove(&id);

@@ -5,8 +5,8 @@
 use super::live::LiveJobs;
 use super::order::open_jobs;
 use ohm_cell::{
-    Cell, Group, Job, JobState, Overlay, QuotaIf, RoomPreemptor, Run, WhatIf, live_run, live_runs, placed_since_ms,
-    preemptions,
+    Cell, Group, Job, JobState, Overlay, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run, live_runs,
+    placed_since_ms, preemptions,
 };
 use ohm_model::{GroupSpec, JobId, RunRef};
 use std::cmp::Reverse;
@@ -23,6 +23,14 @@ pub(crate) struct Piece<'a> {
     pub(crate) rank: Rank,
 }
 
+impl Piece<'_> {
+    /// The runs with which its quota is given back: none where all of the job gives it back at once.
+    fn named(&self) -> Vec<RunRef> {
+        let is_all = self.runs.len() == self.job.live() as usize || !self.job.reserved.is_empty();
+        if self.is_whole && is_all { Vec::new() } else { self.runs.iter().map(|run| run.run).collect() }
+    }
+}
+
 /// The order in which pieces are stopped: whether it is more than a group has beyond its minimum, its priority, since
 /// when it stands.
 pub(crate) type Rank = (bool, i32, Reverse<(u64, JobId, Option<RunRef>)>);
@@ -33,11 +41,14 @@ pub(crate) struct Told {
     runs: BTreeSet<RunRef>,
     /// Jobs of which parts stop for others.
     parts: BTreeSet<JobId>,
+    /// Jobs that somebody waits for who had all of them stopped.
+    whole: BTreeSet<JobId>,
 }
 
 impl Told {
     pub(crate) fn of(what: WhatIf<'_>) -> Self {
-        let (mut jobs, mut runs, mut parts) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut jobs, mut runs) = (BTreeSet::new(), BTreeSet::new());
+        let (mut parts, mut whole) = (BTreeSet::new(), BTreeSet::new());
         for victim in what.told_besides() {
             match victim.is_whole() {
                 true => drop(jobs.insert(victim.job)),
@@ -46,9 +57,12 @@ impl Told {
         }
         parts.extend(runs.iter().map(|run| run.task.job));
         for (_, preemption) in preemptions(what.cell).iter() {
-            parts.extend(preemption.victims.keys().copied());
+            for (victim, runs) in &preemption.victims {
+                let known = if runs.is_empty() { &mut whole } else { &mut parts };
+                known.insert(*victim);
+            }
         }
-        Told { jobs, runs, parts }
+        Told { jobs, runs, parts, whole }
     }
 
     /// Whether the run will end without anybody's doing.
@@ -69,20 +83,21 @@ pub(crate) fn pieces<'a>(
     (cell, over): (&'a Cell, &Overlay),
     preemptor: &RoomPreemptor<'a>,
     (job, live): (&Job, &LiveJobs),
-    (tree, told): (&mut QuotaIf<'a>, &Told),
+    (tree, told): (&QuotaIf<'a>, &Told),
 ) -> Vec<Piece<'a>> {
     let by_policy = preemptor.policies().map(|rules| open_jobs((cell, over), rules, tree)).unwrap_or_default();
     let less_important = live.less_important(job.spec.priority).filter_map(|id| cell.jobs().get(id));
     let mut seen = BTreeSet::new();
     let jobs = less_important.map(AsRef::as_ref).chain(by_policy);
-    let open = |job: &&Job| job.state == JobState::Active && !told.jobs.contains(&job.id) && seen.insert(job.id);
-    let jobs: Vec<&Job> = jobs.filter(open).collect();
+    let is_told = |job: JobId| told.jobs.contains(&job) || told.whole.contains(&job);
+    let open = |job: &&Job| job.state == JobState::Active && !is_told(job.id) && seen.insert(job.id);
     let mut pieces = Vec::new();
-    for victim in jobs.into_iter().filter(|victim| preemptor.may_stop(tree, victim)) {
-        add_pieces(cell, victim, told, &mut pieces);
-    }
+    jobs.filter(open).for_each(|victim| add_pieces(cell, victim, told, &mut pieces));
     pieces.sort_by_key(|piece| piece.rank);
-    pieces
+    let named: Vec<Vec<RunRef>> = pieces.iter().map(Piece::named).collect();
+    let parts = pieces.iter().zip(&named).map(|(piece, runs)| Stopping { job: piece.job, runs });
+    let open = preemptor.open_in_turn(&mut tree.clone(), parts);
+    pieces.into_iter().zip(open).filter_map(|(piece, is_open)| is_open.then_some(piece)).collect()
 }
 
 fn add_pieces<'a>(cell: &'a Cell, job: &'a Job, told: &Told, pieces: &mut Vec<Piece<'a>>) {

@@ -20,7 +20,7 @@ fn policy(within: PreemptionPolicy, reclaim: PreemptionPolicy) -> QueuePreemptio
 }
 
 /// Queues and cohorts as (name, parent, cpus, policy); a cohort has none.
-fn put(world: &mut World, queues: &[(&str, &str, i64, Option<QueuePreemption>)]) {
+pub(super) fn put(world: &mut World, queues: &[(&str, &str, i64, Option<QueuePreemption>)]) {
     for &(name, parent, cpus, preemption) in queues {
         world.apply(Command::PutQueue(QueueSpec {
             name: name.into(),

@@ -12,7 +12,7 @@ use ohm_placement::fixture::random::{self, Kinds};
 use ohm_stdx::Prng;
 
 /// Who is stopped for the job `name`, and where it will stand; nothing where nobody is.
-fn plan(world: &World, name: &str, planner: &mut ProfilePlanner) -> Option<PlannedJob> {
+pub(super) fn plan(world: &World, name: &str, planner: &mut ProfilePlanner) -> Option<PlannedJob> {
     let mut over = ohm_cell::Overlay::default();
     let Decision::Unplaced(why) = world.plan(name, planner) else { return None };
     let mut board = Board::new(&world.cell, &mut over, world.session);
@@ -21,7 +21,7 @@ fn plan(world: &World, name: &str, planner: &mut ProfilePlanner) -> Option<Plann
 }
 
 /// The same in words: `low; mid main/1 -> big 1 on n1`.
-fn text(world: &World, planned: &PlannedJob) -> String {
+pub(super) fn text(world: &World, planned: &PlannedJob) -> String {
     let victims = planned.preempt.iter().map(|victim| {
         let job = world.cell.jobs().get(victim.job).expect("the victim");
         let runs = victim.runs.iter().map(|run| format!(" {}", run.task.task.0));
@@ -44,7 +44,7 @@ fn check(cell: &str, job: &str, expected: &str) {
 }
 
 /// The same of any job.
-fn check_next(world: &mut World, name: &str, planner: &mut ProfilePlanner, expected: &str) {
+pub(super) fn check_next(world: &mut World, name: &str, planner: &mut ProfilePlanner, expected: &str) {
     let planned = plan(world, name, planner);
     assert_eq!(planned.as_ref().map_or("nobody".to_string(), |planned| text(world, planned)), expected);
     if let Some(planned) = planned {

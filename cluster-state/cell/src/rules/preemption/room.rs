@@ -16,10 +16,11 @@
 use super::{Preemptor, Right, may_be_stopped, rights_in_turn};
 use crate::cell::Cell;
 use crate::rooms::quota_if::QuotaIf;
+use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::preemptions::Stopping;
 use crate::state::quota::QueueId;
-use crate::state::requests::{charged, waiting_request};
+use crate::state::requests::{add_charges, charged, summed};
 use ohm_model::{FlavorResource, GroupIndex, GroupSpec, PreemptionPolicy, PreemptionReason};
 
 /// A job that looks for room where others are.
@@ -33,14 +34,15 @@ pub struct RoomPreemptor<'a> {
 }
 
 impl<'a> RoomPreemptor<'a> {
-    /// `job` with the flavors that it has, on `tree`; nothing where no tasks of it wait, or the quota lacks what they
-    /// need.
-    pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>) -> Option<Self> {
-        if job.pending() == 0 || !job.spec.preempts {
+    /// `job` with the flavors that it has, on `tree`, with so many tasks of each group that wait; nothing where these
+    /// are none, or the quota lacks what they need.
+    pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>, wanted: &[u32]) -> Option<Self> {
+        if wanted.iter().all(|count| *count == 0) || !job.spec.preempts {
             return None;
         }
+        let shapes = job.groups.iter().zip(wanted).map(|(group, count)| (group.shape, i64::from(*count)));
         let asked: Vec<(FlavorResource, i64)> = match job.reserved.is_empty() {
-            true => waiting_request(cell, job).into_iter().collect(),
+            true => summed(cell, shapes).into_iter().collect(),
             // It is charged already.
             false => job.reserved.keys().map(|column| (*column, 0)).collect(),
         };
@@ -54,8 +56,9 @@ impl<'a> RoomPreemptor<'a> {
         Some(RoomPreemptor { cell, job, by_queue, is_repair })
     }
 
-    /// By which rule `victim` may be stopped for the job now, as of [`Preemptor::right`].
-    fn right(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> Option<Right> {
+    /// By which rule so much of a job may be stopped for the job now, as of [`Preemptor::right`].
+    fn right(&self, tree: &mut QuotaIf<'_>, part: Stopping<'_>) -> Option<Right> {
+        let victim = part.job;
         if !may_be_stopped(self.cell, self.job, victim) {
             return None;
         }
@@ -63,18 +66,24 @@ impl<'a> RoomPreemptor<'a> {
         let by_priority = |may: bool| may.then_some((PreemptionReason::LowerPriority, false));
         match self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim)) {
             Some(_) if self.is_repair => by_priority(is_less_important),
-            Some(rules) => rules.right(tree, victim),
+            Some(rules) => rules.right(tree, part),
             None => by_priority(is_less_important && self.is_open_to_others(tree, victim)),
         }
     }
 
-    /// Whether `victim` may be stopped if nobody else is. Under fair sharing the job counts as if it stood already.
-    pub fn may_stop(&self, tree: &mut QuotaIf<'_>, victim: &Job) -> bool {
+    /// Which of these may be stopped for the job one after the other, each once those before it are that may. They are
+    /// stopped on `tree` afterwards. Under fair sharing the job counts as if it stood already.
+    pub fn open_in_turn<'v>(&self, tree: &mut QuotaIf<'_>, victims: impl Iterator<Item = Stopping<'v>>) -> Vec<bool> {
+        let is_within_own = self.by_queue.as_ref().is_none_or(|rules| rules.is_within_own(tree));
         let fair = self.by_queue.as_ref().filter(|rules| rules.is_fair());
         fair.inspect(|rules| rules.take(tree));
-        let right = self.right(tree, victim);
+        let mut is_open = |victim: Stopping<'v>| {
+            let right = self.right(tree, victim).filter(|(_, must_not_borrow)| is_within_own || !must_not_borrow);
+            right.inspect(|_| tree.stop_part(victim)).is_some()
+        };
+        let open = victims.map(&mut is_open).collect();
         fair.inspect(|rules| rules.give_back(tree));
-        right.is_some()
+        open
     }
 
     /// The policies of its queue, where they decide.
@@ -88,9 +97,10 @@ impl<'a> RoomPreemptor<'a> {
     /// # Errors
     /// The place of the first one that may not be.
     pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[Stopping<'_>]) -> Result<Vec<PreemptionReason>, usize> {
-        rights_in_turn(self.by_queue.as_ref(), tree, victims.iter().copied(), |tree, victim| {
-            self.right(tree, victim.job).filter(|_| goes_on_without(victim))
-        })
+        if let Some(at) = victims.iter().position(|victim| !goes_on_without(*victim)) {
+            return Err(at);
+        }
+        rights_in_turn(self.by_queue.as_ref(), tree, victims.iter().copied(), |tree, victim| self.right(tree, victim))
     }
 
     /// Whether the queue of `victim` lets jobs from outside its root stop it: it says so, or uses more than its own of
@@ -105,6 +115,26 @@ impl<'a> RoomPreemptor<'a> {
         let mut limited = held.filter(|(column, _)| tree.available(queue, *column).is_some()).peekable();
         limited.peek().is_none() || limited.any(|(column, _)| tree.beyond_own(queue, column) > 0)
     }
+}
+
+/// How many tasks of each group that wait the quota of `job` has room for, the first groups first.
+pub fn affordable(cell: &Cell, job: &Job, tree: &QuotaIf<'_>) -> Vec<u32> {
+    let waiting = job.groups.iter().map(|group| group.pending.len());
+    let queue = cell.quota.find(&job.spec.queue).filter(|_| job.reserved.is_empty());
+    let Some(queue) = queue else { return waiting.collect() };
+    let mut taken = Charges::new();
+    let mut most = |(group, waits): (&Group, u32)| {
+        let Some(shape) = cell.shapes.get(group.shape) else { return 0 };
+        let charges = shape.charges.iter().filter(|(_, request)| *request > 0);
+        let fit = charges.filter_map(|(column, request)| {
+            let left = tree.available(queue, *column)?.saturating_sub(taken.get(column).copied().unwrap_or(0));
+            Some((left / request).clamp(0, i64::from(u32::MAX)) as u32)
+        });
+        let count = fit.min().unwrap_or(u32::MAX).min(waits);
+        add_charges(&mut taken, shape, i64::from(count));
+        count
+    };
+    job.groups.iter().zip(waiting).map(&mut most).collect()
 }
 
 fn has(tree: &QuotaIf<'_>, queue: QueueId, column: FlavorResource, amount: i64) -> bool {

@@ -10,7 +10,7 @@
 
 use super::{Preemptor, Variant};
 use crate::rooms::quota_if::QuotaIf;
-use crate::state::jobs::Job;
+use crate::state::preemptions::Stopping;
 use crate::state::quota::QueueId;
 use ohm_model::{PreemptionReason, ShareRule};
 
@@ -30,8 +30,14 @@ impl Preemptor<'_> {
         self.share_rules.unwrap_or(&[])
     }
 
-    /// Why `victim` may be stopped now under one of these rules, where the job is charged as if it stood.
-    pub fn share_right(&self, tree: &mut QuotaIf<'_>, victim: &Job, rules: &[ShareRule]) -> Option<PreemptionReason> {
+    /// Why so much of a job may be stopped now under one of these rules, where this one is charged as if it stood.
+    pub fn share_right(
+        &self,
+        tree: &mut QuotaIf<'_>,
+        part: Stopping<'_>,
+        rules: &[ShareRule],
+    ) -> Option<PreemptionReason> {
+        let victim = part.job;
         if self.variant(victim)? == Variant::InQueue {
             return Some(PreemptionReason::InClusterQueue);
         }
@@ -44,9 +50,9 @@ impl Preemptor<'_> {
         }
         let (own, other) = self.sides(queue)?;
         let (share, before) = (tree.share(own), tree.share(other));
-        tree.stop(victim);
+        tree.stop_part(part);
         let after = tree.share(other);
-        tree.put_back(victim);
+        tree.put_back_part(part);
         let passes = |rule: &ShareRule| match rule {
             ShareRule::LessThanOrEqualToFinalShare => share <= after,
             ShareRule::LessThanInitialShare => share < before,
