@@ -121,7 +121,7 @@ impl RoomCase<'_> {
     /// does not tell what it has by itself.
     fn borrows(&self, tree: &QuotaTree, victim: JobId, other: &JobSpec) -> bool {
         let held = self.case.known.charged(victim, self.case.promises, Count::Most);
-        let mut held = held.iter().filter(|(name, has)| **has > 0 && tree.limits(&other.queue, name));
+        let mut held = held.iter().filter(|(_, has)| **has > 0);
         tree.gives_by_flavor(&other.queue) || held.any(|(name, _)| tree.over_own(&other.queue, name) > 0)
     }
 

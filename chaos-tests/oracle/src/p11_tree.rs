@@ -65,13 +65,20 @@ impl<'a> Known<'a> {
     /// What a job that waits needs of what its queue limits. Nothing where that is given by flavor: the log does not
     /// tell which one a waiting job would get.
     pub(crate) fn ask(&self, job: JobId) -> Option<Amounts> {
+        let queue = &self.spec(job)?.queue;
+        let mut ask = self.lacks(job)?;
+        ask.retain(|name, amount| *amount > 0 && self.quotas.tree().limits(queue, name));
+        Some(ask)
+    }
+
+    /// What it needs of all that it asks for: what its queue does not limit is used of the cohort above it, too.
+    fn lacks(&self, job: JobId) -> Option<Amounts> {
         let spec = self.spec(job).filter(|spec| !self.quotas.tree().gives_by_flavor(&spec.queue))?;
         let mut ask = Amounts::new();
         for (at, group) in (0u16..).zip(&spec.groups) {
             let there = self.books.done(job, at) + self.books.live(job, at).count() as u32;
             add(&mut ask, &asks(group, group.count.saturating_sub(there)));
         }
-        ask.retain(|name, amount| *amount > 0 && self.quotas.tree().limits(&spec.queue, name));
         Some(ask)
     }
 
@@ -90,7 +97,7 @@ impl<'a> Known<'a> {
             |(job, promise): &(&JobId, &Promise)| count == Count::Most || !(promise.for_room || has_some(**job));
         let promised = promises.iter().filter(|(job, _)| self.binds(**job, asker)).filter(waits);
         for job in promised.map(|(job, _)| job) {
-            if let (Some(spec), Some(ask)) = (self.spec(*job), self.ask(*job)) {
+            if let (Some(spec), Some(ask)) = (self.spec(*job), self.lacks(*job)) {
                 tree.charge(&spec.queue, &ask, 1);
             }
         }

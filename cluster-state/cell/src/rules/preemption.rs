@@ -156,9 +156,15 @@ impl<'a> Preemptor<'a> {
             if self.for_room && *variant == Variant::InQueue {
                 return true;
             }
-            let has = charged(self.cell, victim);
-            self.lacking.iter().any(|column| has.get(column).is_some_and(|has| *has > 0))
+            !self.lacked_of(victim).is_empty()
         })
+    }
+
+    /// What of that which the job lacks `victim` has.
+    fn lacked_of(&self, victim: &Job) -> Vec<FlavorResource> {
+        let has = charged(self.cell, victim);
+        let lacked = self.lacking.iter().filter(|column| has.get(column).is_some_and(|has| *has > 0));
+        lacked.copied().collect()
     }
 
     /// The same, whatever the victim has.
@@ -198,12 +204,13 @@ impl<'a> Preemptor<'a> {
     }
 
     /// Whether the victim's queue, and each cohort below the one that both jobs are under, uses more than its own of
-    /// something that the job lacks. Of the job's own queue nobody asks.
+    /// something that the job lacks and the victim has. Of the job's own queue nobody asks.
     fn borrows(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
         let Some(mut at) = self.cell.quota.find(&victim.spec.queue) else { return false };
         let Some(meets) = self.meets(at) else { return false };
+        let lacked = self.lacked_of(victim);
         while at != self.path[meets].0 {
-            if !self.lacking.iter().any(|column| tree.beyond_own(at, *column) > 0) {
+            if !lacked.iter().any(|column| tree.beyond_own(at, *column) > 0) {
                 return false;
             }
             match self.cell.quota.above(at) {

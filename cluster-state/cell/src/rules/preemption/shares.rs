@@ -41,7 +41,10 @@ impl Preemptor<'_> {
         if self.variant(victim)? == Variant::InQueue {
             return Some(PreemptionReason::InClusterQueue);
         }
-        let queue = self.cell.quota.find(&victim.spec.queue).filter(|queue| self.borrows_itself(tree, *queue))?;
+        let queue = self.cell.quota.find(&victim.spec.queue)?;
+        if self.lacked_of(victim).iter().all(|column| tree.beyond_own(queue, *column) <= 0) {
+            return None;
+        }
         if self.lacking.iter().all(|column| tree.beyond_own(self.queue, *column) <= 0) {
             return Some(PreemptionReason::InCohortReclamation);
         }
