@@ -75,7 +75,8 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
             Command::RegisterNode { spec, key: number, instance: 1, boot: 1, alive: Vec::new() },
         );
     }
-    let class = ohm_model::PriorityClass { name: "high".into(), value: 7, preempts: true, description: "first".into() };
+    let (name, description) = ("high".to_string(), "first".to_string());
+    let class = ohm_model::PriorityClass { name, value: 7, preempts: true, description, global_default: true };
     apply(&mut cell, 1, 29_999, Command::PutPriorityClass(class));
     for number in 0..200u64 {
         let amounts = (0..120).map(|resource| (format!("{}.example.com/{resource:063}", "x".repeat(125)), 1));

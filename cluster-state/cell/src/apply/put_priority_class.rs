@@ -12,6 +12,12 @@ pub(crate) fn put_priority_class(tx: &mut Tx<'_>, class: &PriorityClass) -> Resu
     if class.description.len() > DESCRIPTION_BYTES_MAX {
         return invalid("description", format!("at most {DESCRIPTION_BYTES_MAX} bytes are possible"));
     }
+    let default = tx.priority_classes.global_default().filter(|known| known.name != class.name);
+    if let Some(known) = default.filter(|_| class.global_default) {
+        let known = &known.name;
+        let problem = format!("\"{known}\" is the default class; submit it with `globalDefault: false` first");
+        return invalid("globalDefault", problem);
+    }
     match tx.priority_classes.get(&class.name) {
         Some(known) if known.value != class.value => {
             let hint = "remove it first (jobs keep the priority they got), or choose another name".to_string();

@@ -16,6 +16,11 @@ impl PriorityClasses {
         self.by_name.get(name)
     }
 
+    /// The class of jobs that name none, if there is one.
+    pub fn global_default(&self) -> Option<&PriorityClass> {
+        self.by_name.values().find(|class| class.global_default)
+    }
+
     /// All classes, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &PriorityClass> {
         self.by_name.values()

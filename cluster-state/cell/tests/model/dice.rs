@@ -271,7 +271,8 @@ impl World {
             true => Command::RemovePriorityClass { name },
             false => {
                 let value = self.dice.below(2) as i32;
-                Command::PutPriorityClass(PriorityClass { name, value, preempts: true, description: String::new() })
+                let (preempts, description, global_default) = (true, String::new(), false);
+                Command::PutPriorityClass(PriorityClass { name, value, preempts, description, global_default })
             }
         }
     }

@@ -151,12 +151,13 @@ impl<'a> Words<'a> {
         job
     }
 
-    /// `priority-class NAME VALUE [description=WORD]`
+    /// `priority-class NAME VALUE [description=WORD] [never-preempts] [default]`
     pub(super) fn priority_class(&mut self) -> PriorityClass {
         let description = self.option("description").unwrap_or_default().to_string();
         let name = self.need("name").to_string();
-        let preempts = !self.flag("never-preempts");
-        PriorityClass { name, value: self.need("value").parse().expect("a number"), preempts, description }
+        let (preempts, global_default) = (!self.flag("never-preempts"), self.flag("default"));
+        let value = self.need("value").parse().expect("a number");
+        PriorityClass { name, value, preempts, description, global_default }
     }
 
     fn group(&mut self) -> GroupSpec {

@@ -326,7 +326,7 @@ fn resource_flavor() -> ResourceFlavorView {
 }
 
 fn priority_class() -> PriorityClassView {
-    PriorityClassView { name: text(), value: 1, preemption_policy: text(), description: text() }
+    PriorityClassView { name: text(), value: 1, preemption_policy: text(), description: text(), global_default: true }
 }
 
 fn topologies() -> TopologyList {

@@ -114,7 +114,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
         }),
         Some("PriorityClass") => {
             let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "preemptionPolicy", "description"];
-            let fields = Fields::open(cx, root, &[known])?;
+            let fields = Fields::open(cx, root, &[known, &["globalDefault"]])?;
             let (name, _) = metadata(cx, &fields, &["name"])?;
             decode::priority_class(cx, name, &fields).map(Content::PriorityClass)
         }

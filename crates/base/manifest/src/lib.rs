@@ -93,6 +93,7 @@
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
 //! | PriorityClass | `value`, `description`, `preemptionPolicy` as of a job (all beside `metadata`) |
+//! | PriorityClass besides | `globalDefault`: jobs that name neither a class nor a priority get it; one class at most |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
 //! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `conflicts` and more; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |

@@ -18,4 +18,6 @@ pub struct PriorityClass {
     pub preempts: bool,
     /// What it is meant for, for people; at most [`DESCRIPTION_BYTES_MAX`].
     pub description: String,
+    /// Whether jobs that name neither a class nor a priority get it (`globalDefault`); one class of a cell at most.
+    pub global_default: bool,
 }

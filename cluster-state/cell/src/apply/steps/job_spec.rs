@@ -23,6 +23,9 @@ pub(crate) fn completed<'a>(
     known: Option<&JobSpec>,
 ) -> Result<Cow<'a, JobSpec>, Refusal> {
     let mut spec = with_named_topologies(cell, spec, known);
+    if let Some(class) = class_left_out(cell, &spec, known) {
+        spec.to_mut().priority_class.clone_from(class);
+    }
     if !spec.priority_class.is_empty() {
         let (priority, preempts) = priority_of(cell, &spec, known)?;
         if (priority, preempts) != (spec.priority, spec.preempts) {
@@ -49,6 +52,19 @@ fn with_named_topologies<'a>(cell: &Cell, spec: &'a JobSpec, known: Option<&JobS
         spec.to_mut().groups[at].topology.topology = name.unwrap_or_default();
     }
     spec
+}
+
+/// The priority class of a job that names neither one nor a priority: the default one. A job that is known keeps the one
+/// that it has, whatever the default is by now.
+fn class_left_out<'a>(cell: &'a Cell, spec: &JobSpec, known: Option<&'a JobSpec>) -> Option<&'a String> {
+    if !spec.priority_class.is_empty() || spec.priority != 0 {
+        return None;
+    }
+    let default = cell.priority_classes.global_default();
+    let Some(known) = known.map(|known| &known.priority_class) else { return default.map(|class| &class.name) };
+    // Nobody can have meant another one: its class was the default, or is gone.
+    let keeps = !known.is_empty() && (default.is_some() || cell.priority_classes.get(known).is_none());
+    keeps.then_some(known)
 }
 
 /// The refusal of a job of a class that no profile names.

@@ -134,6 +134,7 @@ pub(crate) fn priority_classes(cell: &Cell) -> PriorityClassList {
         value: class.value,
         preemption_policy: if class.preempts { "PreemptLowerPriority" } else { "Never" }.to_string(),
         description: class.description.clone(),
+        global_default: class.global_default,
     });
     PriorityClassList { priority_classes: classes.collect() }
 }

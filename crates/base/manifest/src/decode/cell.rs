@@ -83,7 +83,8 @@ pub(crate) fn priority_class(cx: &mut Context, name: String, fields: &Fields<'_>
     let value = value.whole(cx, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
     let description = fields.text(cx, "description").unwrap_or_default();
     let preempts = fields.get("preemptionPolicy").and_then(|at| at.choice(cx, &PREEMPTION_POLICIES)).unwrap_or(true);
-    Some(PriorityClass { name, value, preempts, description })
+    let global_default = fields.boolean(cx, "globalDefault").unwrap_or(false);
+    Some(PriorityClass { name, value, preempts, description, global_default })
 }
 
 /// Reads the `spec` of an allocation.

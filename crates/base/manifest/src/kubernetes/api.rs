@@ -128,7 +128,7 @@ pub(super) static PRIORITY_CLASS: Type = Type {
     fields: &[
         field("metadata").one(&PLAIN_META),
         field("value"),
-        field("globalDefault").default("false"),
+        field("globalDefault"),
         field("preemptionPolicy").default("PreemptLowerPriority"),
     ],
 };

@@ -231,6 +231,8 @@ pub struct PriorityClassView {
     pub preemption_policy: String,
     /// What it is meant for.
     pub description: String,
+    /// Whether jobs that name neither a class nor a priority get it.
+    pub global_default: bool,
 }
 
 /// All topologies, by name.

@@ -85,11 +85,12 @@ pub(crate) fn priority_classes_table(list: &PriorityClassList, style: &Style) ->
     if list.priority_classes.is_empty() {
         return "no priority classes; a job may name its priority by itself\n".to_string();
     }
-    let mut grid = Grid::new(style, &["NAME", "VALUE", "PREEMPTION", "DESCRIPTION"]);
+    let mut grid = Grid::new(style, &["NAME", "VALUE", "DEFAULT", "PREEMPTION", "DESCRIPTION"]);
     for class in &list.priority_classes {
         grid.row([
             class.name.clone(),
             class.value.to_string(),
+            if class.global_default { "yes" } else { "" }.to_string(),
             class.preemption_policy.clone(),
             class.description.clone(),
         ]);
@@ -288,12 +289,15 @@ spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
             value,
             preemption_policy: "Never".into(),
             description: description.into(),
+            global_default: value == 70,
         };
         let list = PriorityClassList { priority_classes: vec![class("high", 70, "first"), class("low", -5, "")] };
         let table = priority_classes_table(&list, &PLAIN);
         assert_eq!(
             table,
-            "NAME  VALUE  PREEMPTION  DESCRIPTION\nhigh  70     Never       first\nlow   -5     Never       -\n"
+            "NAME  VALUE  DEFAULT  PREEMPTION  DESCRIPTION\n\
+             high  70     yes      Never       first\n\
+             low   -5     -        Never       -\n"
         );
     }
 
