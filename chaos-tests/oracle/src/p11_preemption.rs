@@ -239,7 +239,10 @@ impl Preemptions {
         }
         let tree = known.tree(job, &self.promises, Count::Fewest);
         let held = known.charged(job, &self.promises, Count::Fewest);
+        // Whoever is over its quota by itself takes nothing of others: its spares may go in the same entry.
+        let unpromised = known.tree(job, &Promises::default(), Count::Fewest);
         let limited = held.iter().filter(|(name, held)| **held > 0 && tree.limits(&spec.queue, name));
+        let limited = limited.filter(|(name, _)| unpromised.left(&spec.queue, name) >= 0);
         for (name, left) in limited.map(|(name, _)| (name, tree.left(&spec.queue, name))).filter(|(_, left)| *left < 0)
         {
             let waiting: Vec<&str> = self.promises.keys().map(|job| known.name(*job)).collect();

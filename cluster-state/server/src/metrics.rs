@@ -1,8 +1,8 @@
 //! Figures for Prometheus, from what entries cause.
 
-use ohm_cell::Applied;
+use ohm_cell::{Applied, Cell};
 use ohm_log::Alarm;
-use ohm_model::{Class, ConflictReason, EventKind, Index, NodeHealth};
+use ohm_model::{Class, ConflictReason, EventKind, Index, NodeHealth, PreemptionChange, PreemptionEvent};
 use ohm_replica::TimeWord;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Counts what one entry caused.
-    pub(crate) fn applied(&mut self, index: Index, applied: &Applied) {
+    pub(crate) fn applied(&mut self, index: Index, applied: &Applied, cell: &Cell) {
         metrics::gauge!("ohm_applied_index").set(index.0 as f64);
         metrics::counter!("ohm_entries_total").increment(1);
         metrics::counter!("ohm_commands_total").increment(applied.outcomes.len() as u64);
@@ -62,6 +62,7 @@ impl Meter {
                 EventKind::NodeHealth { health: NodeHealth::Lost, .. } => {
                     metrics::counter!("ohm_nodes_lost_total").increment(1);
                 }
+                EventKind::Preemption(event) => preempted(event, cell),
                 _ => {}
             }
         }
@@ -131,6 +132,14 @@ impl Meter {
             | Alarm::EventsMissed { .. } => {}
         }
     }
+}
+
+/// Counts a job that is stopped for another one, by its queue.
+fn preempted(event: &PreemptionEvent, cell: &Cell) {
+    let PreemptionChange::Stopped { need, reason, .. } = &event.change else { return };
+    let queue = cell.jobs().get(event.job).map(|job| job.spec.queue.clone()).unwrap_or_default();
+    let labels = [("queue", queue), ("need", need.name().to_string()), ("reason", reason.name().to_string())];
+    metrics::counter!("ohm_jobs_preempted_total", &labels).increment(1);
 }
 
 #[cfg(test)]

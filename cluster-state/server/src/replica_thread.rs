@@ -339,7 +339,7 @@ impl<L: Log> Worker<L> {
         match effect {
             CopyEffect::ToFollower { follower, frame } => self.outlets.send_follower(follower, frame),
             CopyEffect::Applied { index, applied, .. } => {
-                self.meter.applied(index, &applied);
+                self.meter.applied(index, &applied, self.core.replica().cell());
                 self.applied.send_replace(index);
             }
             CopyEffect::Encode { purpose, cell } => self.encode(purpose, cell),

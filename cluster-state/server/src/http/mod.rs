@@ -24,6 +24,7 @@ mod options;
 mod overview;
 mod pace;
 mod params;
+mod queue_metrics;
 mod queues;
 mod routes;
 mod samples;

@@ -1,6 +1,7 @@
 //! The cell as a whole, and the server itself.
 
 use super::answer::{Answer, json};
+use super::queue_metrics;
 use super::shared::Shared;
 use super::views;
 use axum::extract::State;
@@ -54,7 +55,11 @@ pub(super) async fn openapi(State(shared): State<Shared>) -> Response {
 }
 
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
-    let page = shared.options.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
+    let mut page = shared.options.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
+    // A server that has no copy of the cell yet still tells what it counted.
+    if let Ok(cell) = shared.cells.here().await {
+        page.push_str(&queue_metrics::page(&cell));
+    }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }
 

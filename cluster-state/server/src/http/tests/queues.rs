@@ -79,3 +79,31 @@ async fn one_job_too_many_is_refused() {
     );
     assert_eq!(world.submit(&job("a", ", queue: q")).await.0, StatusCode::OK);
 }
+
+#[tokio::test]
+async fn the_metrics_tell_of_queues_in_whole_units() {
+    let world = World::new();
+    world.node("n1", 4);
+    let cohort = "apiVersion: ohm/v1\nkind: Cohort\nmetadata: {name: all}\nspec: {nominalQuota: {cpu: 1500m}}\n";
+    let jobs = [
+        cohort.to_string(),
+        queue(", cohort: all"),
+        job("runs", ", queue: q, requests: {cpu: 2}"),
+        job("a", ", queue: q"),
+    ];
+    let (status, answer) = world.submit(&jobs.join("---\n")).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    world.run("runs", "n1");
+    let page = world.page("/metrics").await;
+    for line in [
+        "ohm_queue_nominal{queue=\"q\",flavor=\"\",resource=\"cpu\"} 8",
+        "ohm_queue_nominal{queue=\"all\",flavor=\"\",resource=\"cpu\"} 1.5",
+        "ohm_queue_used{queue=\"q\",flavor=\"\",resource=\"cpu\"} 2",
+        "ohm_queue_borrowed{queue=\"q\",flavor=\"\",resource=\"cpu\"} 0",
+        "ohm_queue_jobs{queue=\"q\",state=\"pending\"} 1",
+        "ohm_queue_jobs{queue=\"q\",state=\"running\"} 1",
+        "ohm_queue_weighted_share{queue=\"q\"} 0",
+    ] {
+        assert!(page.lines().any(|known| known == line), "{line} is not in\n{page}");
+    }
+}

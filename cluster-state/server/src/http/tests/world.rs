@@ -286,6 +286,12 @@ impl World {
         self.send("GET", path, "application/json", b"").await
     }
 
+    /// A page that is no JSON.
+    pub(super) async fn page(&self, path: &str) -> String {
+        let response = self.ask("GET", path, "application/json", Body::empty()).await;
+        String::from_utf8(read(response).await).unwrap()
+    }
+
     pub(super) async fn submit(&self, yaml: &str) -> (StatusCode, Value) {
         self.send("POST", "/v1/submit", "application/yaml", yaml.as_bytes()).await
     }
