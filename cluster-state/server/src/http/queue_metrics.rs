@@ -5,7 +5,7 @@ use super::views;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use ohm_cell::{Cell, NO_FLAVOR, QuotaNode};
 use ohm_model::ResourceQuota;
-use ohm_model::resources::whole_units;
+use ohm_model::resources::UnitKind;
 
 /// The lines of all queues and cohorts: jobs by state, quota and usage by flavor and resource in whole units (cores,
 /// devices, bytes), and weighted shares.
@@ -52,4 +52,12 @@ fn note_quota(cell: &Cell, node: &QuotaNode, (flavor, resource): (&str, &str), q
     metrics::gauge!("ohm_queue_nominal", &labels).set(whole_units(resource, quota.nominal));
     metrics::gauge!("ohm_queue_used", &labels).set(whole_units(resource, used));
     metrics::gauge!("ohm_queue_borrowed", &labels).set(whole_units(resource, borrowed));
+}
+
+/// `amount` of `resource` in cores, devices, bytes or as a plain count.
+fn whole_units(resource: &str, amount: i64) -> f64 {
+    match UnitKind::of(resource) {
+        UnitKind::Milli => amount as f64 / 1000.0,
+        UnitKind::Whole => amount as f64,
+    }
 }

@@ -46,14 +46,6 @@ pub fn device_count(name: &str, capacity: i64) -> u32 {
     if is_extended(name) && (1..=DEVICES_PER_NODE_MAX).contains(&count) { count as u32 } else { 0 }
 }
 
-/// `amount` of `name` in whole units: cores, devices, bytes or a plain count.
-pub fn whole_units(name: &str, amount: i64) -> f64 {
-    match UnitKind::of(name) {
-        UnitKind::Milli => amount as f64 / 1000.0,
-        UnitKind::Whole => amount as f64,
-    }
-}
-
 /// `amount` of `name` as people write it: `1500m`, `64Gi`, `8`.
 pub fn display(name: &str, amount: i64) -> String {
     const BINARY: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];

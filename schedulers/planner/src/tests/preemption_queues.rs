@@ -89,7 +89,7 @@ fn draw_queues(world: &mut World, dice: &mut Prng) -> String {
     let is_fair = dice.chance(300);
     if is_fair {
         let fair_sharing = Some(FairSharing::default());
-        world.apply(Command::PutScheduling(Scheduling { fair_sharing, ..Scheduling::default() }));
+        world.apply(Command::PutScheduling(Scheduling { fair_sharing }));
     }
     format!("fair sharing: {is_fair}, {queues:?}\n")
 }

@@ -54,8 +54,8 @@ fn with_named_topologies<'a>(cell: &Cell, spec: &'a JobSpec, known: Option<&JobS
     spec
 }
 
-/// The priority class of a job that names neither one nor a priority: the default one. A job that is known keeps the one
-/// that it has, whatever the default is by now.
+/// The priority class of a job that names neither one nor a priority: the default one. A job that is known keeps the
+/// one that it has, whatever the default is by now.
 fn class_left_out<'a>(cell: &'a Cell, spec: &JobSpec, known: Option<&'a JobSpec>) -> Option<&'a String> {
     if !spec.priority_class.is_empty() || spec.priority != 0 {
         return None;
