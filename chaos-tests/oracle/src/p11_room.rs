@@ -7,9 +7,9 @@
 use crate::kept::Kept;
 use crate::p11_rights::Case;
 use crate::p11_tree::Count;
-use crate::quota::{QuotaTree, asks};
+use crate::quota::{QuotaTree, add, asks};
 use crate::rooms::Room;
-use ohm_model::{JobId, JobSpec, NodeId, Nomination, PreemptionPolicy, PreemptionReason, Victim};
+use ohm_model::{Amounts, JobId, JobSpec, NodeId, Nomination, PreemptionPolicy, PreemptionReason, Victim};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A preemption for room as it is told, before anybody has stopped.
@@ -76,7 +76,7 @@ impl RoomCase<'_> {
             let policy = known.quotas.tree().queue(&spec.queue).map(|queue| queue.preemption).unwrap_or_default();
             let problem = self.case.problem_of_policy(spec, policy, victim);
             let is_own = victim.reason == PreemptionReason::InClusterQueue;
-            return problem.or_else(|| match !is_own && !self.borrows(tree, victim.job, other) {
+            return problem.or_else(|| match !is_own && !self.borrows(tree, victim, other) {
                 true => because("is within what its queue has itself"),
                 false => None,
             });
@@ -89,7 +89,7 @@ impl RoomCase<'_> {
             let may_be_repair = self.hurt.contains(&self.case.job);
             return if may_be_repair { None } else { because("is under the same root, where policies decide") };
         }
-        if self.is_within_own(tree, victim.job, other) {
+        if self.is_within_own(tree, victim, other) {
             return because("is within what its queue has itself");
         }
         None
@@ -117,21 +117,35 @@ impl RoomCase<'_> {
         books.is_endless(victim.job) || (0u16..).zip(&other.groups).all(keeps)
     }
 
+    /// What so much of a job has.
+    fn held_by(&self, part: &Victim, other: &JobSpec) -> Amounts {
+        let known = self.case.known;
+        if part.is_whole() {
+            return known.charged(part.job, self.case.promises, Count::Most);
+        }
+        let mut held = Amounts::new();
+        for (at, group) in (0u16..).zip(&other.groups) {
+            let count = part.runs.iter().filter(|run| run.task.group.0 == at).count() as u32;
+            add(&mut held, &known.quotas.named(part.job, at, asks(group, count)));
+        }
+        held
+    }
+
     /// Whether the queue of a job may use more than its own of something that the job has: so it is taken where the log
     /// does not tell what it has by itself.
-    fn borrows(&self, tree: &QuotaTree, victim: JobId, other: &JobSpec) -> bool {
-        let held = self.case.known.charged(victim, self.case.promises, Count::Most);
+    fn borrows(&self, tree: &QuotaTree, part: &Victim, other: &JobSpec) -> bool {
+        let held = self.held_by(part, other);
         let mut held = held.iter().filter(|(_, has)| **has > 0);
         tree.gives_by_flavor(&other.queue) || held.any(|(name, _)| tree.over_own(&other.queue, name) > 0)
     }
 
     /// Whether the queue of a job from outside the root uses no more than its own of what the job has, and does not
     /// let more important jobs in.
-    fn is_within_own(&self, tree: &QuotaTree, victim: JobId, other: &JobSpec) -> bool {
+    fn is_within_own(&self, tree: &QuotaTree, part: &Victim, other: &JobSpec) -> bool {
         let Some(queue) = tree.queue(&other.queue).filter(|_| !tree.gives_by_flavor(&other.queue)) else {
             return false;
         };
-        let held = self.case.known.charged(victim, self.case.promises, Count::Most);
+        let held = self.held_by(part, other);
         let limited: Vec<&String> = held
             .iter()
             .filter(|(name, has)| **has > 0 && tree.limits(&other.queue, name))

@@ -42,7 +42,7 @@ pub use rooms::what_if::{QuotaLeft, WhatIf};
 pub use rules::devices::device_room;
 pub use rules::miss::{Miss, short_of};
 pub use rules::preemption::room::{RoomPreemptor, affordable};
-pub use rules::preemption::{Preemptor, Variant, placed_since_ms, promised_victims};
+pub use rules::preemption::{Preemptor, Refused, Variant, placed_since_ms, promised_victims};
 pub use rules::topology_domain::miss_outside;
 pub use state::admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};
 pub use state::backup::{BackupError, BackupSource, read_backup, write_backup};

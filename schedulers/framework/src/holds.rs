@@ -81,7 +81,7 @@ impl Holds {
         }
         let preemptor = transaction.jobs.first().filter(|_| !transaction.preempt.is_empty()).map(|guard| guard.job);
         if let Some(job) = preemptor {
-            lay_preemption(&mut self.over, job, transaction.preempt.clone());
+            lay_preemption(&mut self.over, job, transaction);
         }
         Taken { preemptor, rooms: self.over.keep(cell, from), quota }
     }

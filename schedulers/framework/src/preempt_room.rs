@@ -17,15 +17,17 @@ use crate::as_if::{fewest, plan_as_shown};
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner, WorkItem};
 use crate::victims::live::LiveJobs;
-use crate::victims::pieces::{Piece, Told, pieces as pieces_of};
+use crate::victims::pieces::{Piece, Rank, Told, pieces as pieces_of};
 use crate::view::Board;
-use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, RoomPreemptor, Run, Savepoint, Stopping, affordable, resume_run};
+use ohm_cell::{
+    Cell, Job, PlannedRooms, QuotaIf, Refused, RoomPreemptor, Run, Savepoint, Stopping, affordable, resume_run,
+};
 use ohm_model::{JobId, NodeId, PreemptionNeed, QueuePreemption, RunRef, Victim};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many times at most the search begins again without those that may not be stopped after all.
-const SEARCHES: usize = 4;
+const SEARCHES: usize = 8;
 
 /// What looking for room among others came to.
 #[derive(Debug, Default)]
@@ -62,70 +64,102 @@ pub(crate) fn seek<P: Planner>(
         return Found::default();
     }
     let tree = QuotaIf::promised_over(cell, board.over(), job);
-    let wanted = affordable(cell, job, &tree);
+    let wanted = affordable(cell, job, &tree, false);
     let Some(preemptor) = RoomPreemptor::of(cell, job, &tree, &wanted) else { return Found::default() };
     let told = Told::of(board.view().what());
-    let mut pieces = pieces_of((cell, board.over()), &preemptor, (job, live), (&tree, &told));
+    let pieces = pieces_of((cell, board.over()), &preemptor, (job, live), (&tree, &told));
     if pieces.is_empty() {
         return Found::default();
     }
     let mut search = Search { planner, board, item, dice, base: before, touched: BTreeSet::new() };
     search.end(told.runs(cell).chain(live.stopping(cell)));
     search.base = search.board.over().savepoint();
-    let (mut planned, mut looked_at) = (None, 0);
-    for _ in 0..SEARCHES {
-        looked_at += pieces.len();
-        let Some((rows, chosen)) = search.run(cell, job, &pieces) else { break };
-        match victims_of(cell, job, &tree, (&rows, &chosen)) {
-            Ok(victims) => {
-                planned = Some((rows, victims));
-                break;
-            }
-            // With fewer before it, it may not be stopped: the search goes on without it.
-            Err(refused) => pieces.retain(|piece| piece.job.id != refused),
-        }
+    let looked_at = pieces.len();
+    let mut planned = search.go_on((cell, job), &tree, pieces.clone(), &wanted);
+    let own = affordable(cell, job, &tree, true);
+    // Who may not borrow for all of its tasks may take its own back for some.
+    if planned.is_none() && !job.starts_whole() && own != wanted {
+        planned = search.go_on((cell, job), &tree, pieces, &own);
     }
     let nodes = search.touched;
     board.over().roll_back(cell, before);
     Found { planned, nodes, pieces: looked_at }
 }
 
-/// The rows of the transaction for these pieces, with the rules by which they may be stopped for these rooms.
+/// The rows of the transaction for these pieces, with the rules by which they may be stopped for the rooms of `rows`.
 ///
 /// # Errors
-/// The first job that may not be.
+/// The first job that may not be, and how many of its runs may; nothing where the quota lacks what the rooms need.
 fn victims_of(
     cell: &Cell,
     job: &Job,
     tree: &QuotaIf<'_>,
     (rows, chosen): (&PlannedJob, &[&Piece<'_>]),
-) -> Result<Vec<Victim>, JobId> {
+) -> Result<Vec<Victim>, Option<(JobId, usize)>> {
     let mut wanted = vec![0; job.groups.len()];
     rows.place.iter().for_each(|row| wanted[usize::from(row.group.0)] += row.count);
     let stopped = by_job(chosen);
     let victims: Vec<Stopping<'_>> = stopped.iter().map(|(job, runs)| Stopping { job, runs }).collect();
-    let refused = |at: usize| victims[at].job.id;
-    let preemptor = RoomPreemptor::of(cell, job, tree, &wanted).ok_or_else(|| refused(0))?;
-    let rights = preemptor.rights(&mut tree.clone(), &victims).map_err(refused)?;
+    let preemptor = RoomPreemptor::of(cell, job, tree, &wanted).ok_or(None)?;
+    let open = |refused: Refused| Some((victims[refused.at].job.id, refused.open));
+    let rights = preemptor.rights(tree, &victims).map_err(open)?;
     let need = PreemptionNeed::Room;
     let victim = |((job, runs), reason): ((&Job, _), _)| Victim { job: job.id, need, reason, runs };
     Ok(stopped.into_iter().zip(rights).map(victim).collect())
 }
 
+/// Leaves of a plan no more than `most` tasks of each group.
+fn cut(mut planned: PlannedJob, most: &[u32]) -> PlannedJob {
+    let mut left = most.to_vec();
+    for row in &mut planned.place {
+        let left = &mut left[usize::from(row.group.0)];
+        row.count = row.count.min(*left);
+        *left -= row.count;
+    }
+    planned.place.retain(|row| row.count > 0);
+    planned
+}
+
 impl<P: Planner> Search<'_, '_, P> {
+    /// What is found of these pieces for at most `wanted` tasks of each group. Where one turns out not to be open once
+    /// others have stopped, it is sought again without what else of its job is there.
+    fn go_on<'a>(
+        &mut self,
+        (cell, job): (&'a Cell, &Job),
+        tree: &QuotaIf<'_>,
+        mut pieces: Vec<Piece<'a>>,
+        wanted: &[u32],
+    ) -> Option<(PlannedJob, Vec<Victim>)> {
+        for _ in 0..SEARCHES {
+            let (rows, chosen) = self.run(cell, job, &pieces, wanted)?;
+            let (refused, open) = match victims_of(cell, job, tree, (&rows, &chosen)) {
+                Ok(victims) => return Some((rows, victims)),
+                Err(refused) => refused?,
+            };
+            let (rooms, of_job) = (rooms_of(job, &rows), chosen.iter().filter(|piece| piece.job.id == refused));
+            let kept: BTreeSet<Rank> = of_job.take(open).map(|piece| piece.rank).collect();
+            pieces.retain(|piece| piece.job.id != refused || !piece.is_in(&rooms) || kept.contains(&piece.rank));
+        }
+        None
+    }
+
     /// The rows of the job and the pieces that end for them; nothing where it fits without, or never does.
     fn run<'u, 'a>(
         &mut self,
         cell: &Cell,
         job: &Job,
         pieces: &'u [Piece<'a>],
+        wanted: &[u32],
     ) -> Option<(PlannedJob, Vec<&'u Piece<'a>>)> {
         let least = match job.starts_whole() {
             true => 1,
             // Task by task: as many as there could be room for at all.
-            false => tasks_of(&self.plan_without(pieces)?),
+            false => tasks_of(&cut(self.plan_without(pieces)?, wanted)),
         };
-        let mut plan = |pieces| self.plan_without(pieces).filter(|found| tasks_of(found) >= least);
+        let mut plan = |pieces| {
+            let planned = cut(self.plan_without(pieces)?, wanted);
+            Some(planned).filter(|planned| tasks_of(planned) >= least)
+        };
         if plan(&[]).is_some() {
             return None;
         }
@@ -158,7 +192,7 @@ impl<P: Planner> Search<'_, '_, P> {
         planned: &PlannedJob,
         pieces: &'u [Piece<'a>],
     ) -> Vec<&'u Piece<'a>> {
-        let rooms = PlannedRooms::of(job, planned.place.iter().map(|row| (row.group, row.node, row.count)));
+        let rooms = rooms_of(job, planned);
         let over = self.board.over();
         over.roll_back(cell, self.base);
         pieces.iter().flat_map(|piece| &piece.runs).for_each(|run| over.end_run(cell, run));
@@ -185,24 +219,27 @@ impl<P: Planner> Search<'_, '_, P> {
     }
 }
 
+fn rooms_of<'j>(job: &'j Job, planned: &PlannedJob) -> PlannedRooms<'j> {
+    PlannedRooms::of(job, planned.place.iter().map(|row| (row.group, row.node, row.count)))
+}
+
 fn tasks_of(planned: &PlannedJob) -> u64 {
     planned.place.iter().map(|row| u64::from(row.count)).sum()
 }
 
-/// The jobs of these pieces, in their order, each with the runs that stop: none where all of it does.
+/// The jobs of these pieces in the order of their last ones, each with the runs that stop: none where all of it does.
 fn by_job<'a>(chosen: &[&Piece<'a>]) -> Vec<(&'a Job, Vec<RunRef>)> {
     let whole: BTreeSet<JobId> = chosen.iter().filter(|piece| piece.is_whole).map(|piece| piece.job.id).collect();
-    let mut stopped: Vec<(&'a Job, Vec<RunRef>)> = Vec::new();
-    let mut places: BTreeMap<JobId, usize> = BTreeMap::new();
+    let mut last: BTreeMap<JobId, usize> = BTreeMap::new();
+    chosen.iter().enumerate().for_each(|(at, piece)| _ = last.insert(piece.job.id, at));
+    let mut stopped: BTreeMap<usize, (&'a Job, Vec<RunRef>)> = BTreeMap::new();
     for piece in chosen {
-        let at = *places.entry(piece.job.id).or_insert(stopped.len());
-        if at == stopped.len() {
-            stopped.push((piece.job, Vec::new()));
-        }
+        let (_, runs) = stopped.entry(last[&piece.job.id]).or_insert((piece.job, Vec::new()));
         if !whole.contains(&piece.job.id) {
-            stopped[at].1.extend(piece.runs.iter().map(|run| run.run));
+            runs.extend(piece.runs.iter().map(|run| run.run));
         }
     }
+    let mut stopped: Vec<(&'a Job, Vec<RunRef>)> = stopped.into_values().collect();
     stopped.iter_mut().for_each(|(_, runs)| runs.sort_unstable());
     stopped
 }

@@ -6,6 +6,7 @@ use crate::cell::Cell;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::{PlannedRooms, end_stopping, runs_to_stop};
 use crate::rooms::quota_if::QuotaIf;
+use crate::rules::preemption::Refused;
 use crate::rules::preemption::room::RoomPreemptor;
 use crate::state::jobs::Job;
 use crate::state::preemptions::Stopping;
@@ -34,11 +35,12 @@ pub(super) fn judge(
     if !job.spec.preempts {
         return Err((0, ConflictReason::NoRight));
     }
-    let mut tree = QuotaIf::promised(cell, job);
+    let tree = QuotaIf::promised(cell, job);
     let wanted: Vec<u32> = (0..job.groups.len()).map(|at| rooms.count_of(GroupIndex(at as u16))).collect();
     let preemptor = RoomPreemptor::of(cell, job, &tree, &wanted).ok_or((0, ConflictReason::QuotaExceeded))?;
     let stopped = named(cell, transaction)?;
-    let rights = preemptor.rights(&mut tree, &stopped).map_err(|row| (row as u32, ConflictReason::NoRight))?;
+    let no_right = |refused: Refused| (refused.at as u32, ConflictReason::NoRight);
+    let rights = preemptor.rights(&tree, &stopped).map_err(no_right)?;
     let named = transaction.preempt.iter().map(|victim| victim.reason);
     if let Some(row) = (0u32..).zip(rights.into_iter().zip(named)).find(|(_, (right, named))| right != named) {
         return Err((row.0, ConflictReason::NoRight));

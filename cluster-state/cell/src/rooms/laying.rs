@@ -1,14 +1,14 @@
 //! What is laid over a cell: rows of a plan, rooms, reservations, lent spares, runs that leave.
 
 use crate::cell::Cell;
-use crate::rooms::overlay::{Overlay, ShapesAndQuota};
+use crate::rooms::overlay::{Overlay, ShapesAndQuota, UnderWay};
 use crate::rooms::reads::{live_slot, rooms_of};
 use crate::state::jobs::{Job, TaskState};
 use crate::state::requests::charged;
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, Nomination, Placement, RunRef, ShapeId, Victim};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, Nomination, Placement, RunRef, ShapeId, Transaction};
 use ohm_stdx::bug::{self, Bug};
 
 impl<'a> From<&'a Cell> for ShapesAndQuota<'a> {
@@ -133,14 +133,15 @@ pub fn resume_run(over: &mut Overlay, cell: &Cell, run: &Run) {
     change_room(over, cell, run, 1);
 }
 
-/// These are told to stop for what `job` lacks, until [`drop_preemption`].
-pub fn lay_preemption(over: &mut Overlay, job: JobId, victims: Vec<Victim>) {
-    over.preempting.push((job, victims));
+/// The victims of `transaction` are told to stop for what `job` lacks, until [`drop_preemption`].
+pub fn lay_preemption(over: &mut Overlay, job: JobId, transaction: &Transaction) {
+    let rooms = transaction.nominate.iter().map(|room| (room.group, room.count)).collect();
+    over.preempting.push(UnderWay { job, victims: transaction.preempt.clone(), rooms });
 }
 
 /// They are not.
 pub fn drop_preemption(over: &mut Overlay, job: JobId) {
-    over.preempting.retain(|(known, _)| *known != job);
+    over.preempting.retain(|under_way| under_way.job != job);
 }
 
 /// Gives back what `job` is charged, and no room.

@@ -37,7 +37,7 @@ pub struct Overlay {
     /// Nodes whose held room, as the cell has it, does not count.
     bared: BTreeSet<NodeId>,
     /// Who is told to stop for whom besides.
-    pub(crate) preempting: Vec<(JobId, Vec<Victim>)>,
+    pub(crate) preempting: Vec<UnderWay>,
     /// The domain of groups, where it is another one than the cell has.
     domains: BTreeMap<(JobId, u16), Option<u32>>,
     steps: Vec<(GroupIndex, Step)>,
@@ -99,6 +99,17 @@ impl Step {
             Step::Charged(..) | Step::Quota(..) | Step::Placed(..) | Step::Lent(_) | Step::Domain(..) => None,
         }
     }
+}
+
+/// A preemption that a transaction under way asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct UnderWay {
+    /// For which job.
+    pub(crate) job: JobId,
+    /// Who stops.
+    pub(crate) victims: Vec<Victim>,
+    /// For how many tasks of which groups room is to be kept.
+    pub(crate) rooms: Vec<(GroupIndex, u32)>,
 }
 
 impl Overlay {

@@ -4,7 +4,7 @@
 use crate::cell::Cell;
 use crate::rooms::ceded::Sums;
 use crate::rooms::grid::Grid;
-use crate::rooms::quota_if::{kept_request, promise_all};
+use crate::rooms::quota_if::{kept_of, promise_all};
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
 use ohm_model::FlavorResource;
@@ -20,9 +20,10 @@ pub(super) fn promised_to_others((cell, over): (&Cell, &Grid), job: &Job, queue:
     }
     let mut promised = over.clone();
     promise_all(cell, job, |_| false, &mut promised);
-    let kept = cell.preemptions.iter().filter_map(|(waiting, preemption)| {
-        Some(kept_request(cell, cell.jobs.get(waiting)?, preemption.need).into_keys())
-    });
+    let kept = cell
+        .preemptions
+        .iter()
+        .filter_map(|(waiting, preemption)| Some(kept_of(cell, cell.jobs.get(waiting)?, preemption.need).into_keys()));
     let columns: BTreeSet<FlavorResource> = kept.flatten().collect();
     let left = |column: FlavorResource, over: &Grid| cell.quota.available_over(queue, column, over);
     let less = |column: FlavorResource| {

@@ -2,17 +2,16 @@
 
 use crate::cell::Cell;
 use crate::rooms::grid::Grid;
-use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::reads::live_run;
 use crate::rooms::what_if::WhatIf;
 use crate::state::flavors::Charges;
-use crate::state::jobs::Job;
+use crate::state::jobs::{Group, Job, JobState};
 use crate::state::preemptions::{Preemption, Preemptions, Stopping};
 use crate::state::quota::QueueId;
 use crate::state::requests::{charged, live_shapes, summed, waiting_request};
 use crate::state::shares::Share;
-use ohm_model::{FlavorResource, GroupIndex, PreemptionNeed};
+use ohm_model::{FlavorResource, GroupIndex, PreemptionNeed, need_of};
 use std::sync::Arc;
 
 /// The quota tree of a cell with differences laid over it.
@@ -37,14 +36,15 @@ impl<'a> QuotaIf<'a> {
         let mut tree = QuotaIf { cell, over: over.queues.clone() };
         let is_placed = |job: &Job| (0..job.groups.len()).any(|at| what.placed(job.id, GroupIndex(at as u16)) > 0);
         tree.promise(job, is_placed);
-        for (other, victims) in what.over.preempting.iter().filter(|(other, _)| *other != job.id) {
-            let Some(other) = cell.jobs.get(*other) else { continue };
-            for victim in victims {
+        for under_way in what.over.preempting.iter().filter(|under_way| under_way.job != job.id) {
+            let Some(other) = cell.jobs.get(under_way.job) else { continue };
+            for victim in &under_way.victims {
                 let Some(job) = cell.jobs.get(victim.job) else { continue };
                 tree.stop_part(Stopping { job, runs: &victim.runs });
             }
             if !yields(other, job) {
-                charge(cell, other, &uncharged_request(cell, other), 1, &mut tree.over);
+                let (need, rooms) = (need_of(&under_way.victims), under_way.rooms.iter().copied());
+                charge(cell, other, &kept_request(cell, other, need, rooms), 1, &mut tree.over);
             }
         }
         tree
@@ -54,7 +54,7 @@ impl<'a> QuotaIf<'a> {
         let cell = self.cell;
         promise_all(cell, job, is_placed, &mut self.over);
         // What was stopped for others before is given back already.
-        let closed = cell.turns.closing().filter(|job| !cell.preemptions.stops(*job));
+        let closed = cell.turns.closing().filter(|job| !cell.preemptions.stops_whole(*job));
         closed.filter_map(|job| cell.jobs.get(job)).for_each(|job| self.stop(job));
     }
 
@@ -131,19 +131,36 @@ pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bo
         let Some(other) = cell.jobs.get(other) else { continue };
         give_back(cell, preemption, over);
         if !yields(other, job) && !is_placed(other) {
-            charge(cell, other, &kept_request(cell, other, preemption.need), 1, over);
+            charge(cell, other, &kept_of(cell, other, preemption.need), 1, over);
         }
     }
 }
 
-/// What is kept of quota for a job that others stop for: for room no more than the rooms need.
-pub(crate) fn kept_request(cell: &Cell, job: &Job, need: PreemptionNeed) -> Charges {
+/// What is kept of quota for a job that others stop for.
+pub(crate) fn kept_of(cell: &Cell, job: &Job, need: PreemptionNeed) -> Charges {
+    let kept = cell.nominations.of_job(job.id).filter(|(_, held)| held.is_preemptor());
+    kept_request(cell, job, need, kept.map(|(_, held)| (GroupIndex(held.group), held.count)))
+}
+
+/// The same where these are its rooms: for room no more than they need, and than waits.
+fn kept_request(
+    cell: &Cell,
+    job: &Job,
+    need: PreemptionNeed,
+    rooms: impl Iterator<Item = (GroupIndex, u32)>,
+) -> Charges {
     if need == PreemptionNeed::Quota || !job.reserved.is_empty() {
         return uncharged_request(cell, job);
     }
-    let kept = cell.nominations.of_job(job.id).filter(|(_, held)| held.is_preemptor());
-    let shape = |held: &Held| job.groups.get(usize::from(held.group)).map(|group| group.shape);
-    summed(cell, kept.filter_map(|(_, held)| Some((shape(held)?, i64::from(held.count)))))
+    let mut kept = vec![0u32; job.groups.len()];
+    for (group, count) in rooms {
+        if let Some(kept) = kept.get_mut(usize::from(group.0)) {
+            *kept = kept.saturating_add(count);
+        }
+    }
+    let waits = |group: &Group| group.pending.len() + group.backing_off;
+    let groups = job.groups.iter().zip(kept);
+    summed(cell, groups.map(|(group, kept)| (group.shape, i64::from(kept.min(waits(group))))))
 }
 
 /// What a job that waits will be charged beside what it is: nothing where its quota is reserved.
@@ -160,6 +177,10 @@ fn yields(other: &Job, job: &Job) -> bool {
 fn give_back(cell: &Cell, preemption: &Preemption, over: &mut Grid) {
     for (victim, runs) in &preemption.victims {
         let Some(victim) = cell.jobs.get(*victim) else { continue };
+        // All that a closed job has is given back at once.
+        if victim.state != JobState::Active && !runs.is_empty() {
+            continue;
+        }
         let charges = match runs.is_empty() {
             true => stopping_charges(cell, victim),
             false => runs_charges(cell, Stopping { job: victim, runs }),

@@ -46,7 +46,7 @@ impl<'a> WhatIf<'a> {
 
     /// Who is told to stop for others besides.
     pub fn told_besides(&self) -> impl Iterator<Item = &'a Victim> + use<'a> {
-        self.over.preempting.iter().flat_map(|(_, victims)| victims)
+        self.over.preempting.iter().flat_map(|under_way| &under_way.victims)
     }
 
     /// How many tasks of the group are on `node` or on their way there.

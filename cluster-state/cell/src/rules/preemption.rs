@@ -20,12 +20,13 @@ mod shares;
 use crate::cell::Cell;
 use crate::planted::quota::preemption_policy;
 use crate::rooms::quota_if::QuotaIf;
-use crate::rooms::reads::live_runs;
+use crate::rooms::reads::{live_run, live_runs};
 use crate::rooms::what_if::WhatIf;
+use crate::state::flavors::Charges;
 use crate::state::jobs::{Job, JobState};
 use crate::state::preemptions::Stopping;
 use crate::state::quota::QueueId;
-use crate::state::requests::{charged, waiting_request};
+use crate::state::requests::{charged, summed, waiting_request};
 use crate::state::turns::{Turn, waits_to_start};
 use ohm_model::{FlavorResource, JobId, PreemptionPolicy, PreemptionReason, QueuePreemption, ShareRule};
 use ohm_stdx::bug::{self, Bug};
@@ -156,13 +157,13 @@ impl<'a> Preemptor<'a> {
             if self.for_room && *variant == Variant::InQueue {
                 return true;
             }
-            !self.lacked_of(victim).is_empty()
+            !self.lacked_of(Stopping::whole(victim)).is_empty()
         })
     }
 
-    /// What of that which the job lacks `victim` has.
-    fn lacked_of(&self, victim: &Job) -> Vec<FlavorResource> {
-        let has = charged(self.cell, victim);
+    /// What of that which the job lacks so much of another one has.
+    fn lacked_of(&self, part: Stopping<'_>) -> Vec<FlavorResource> {
+        let has = held_by(self.cell, part);
         let lacked = self.lacking.iter().filter(|column| has.get(column).is_some_and(|has| *has > 0));
         lacked.copied().collect()
     }
@@ -204,11 +205,11 @@ impl<'a> Preemptor<'a> {
     }
 
     /// Whether the victim's queue, and each cohort below the one that both jobs are under, uses more than its own of
-    /// something that the job lacks and the victim has. Of the job's own queue nobody asks.
-    fn borrows(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
-        let Some(mut at) = self.cell.quota.find(&victim.spec.queue) else { return false };
+    /// something that the job lacks and so much of the victim has. Of the job's own queue nobody asks.
+    fn borrows(&self, tree: &QuotaIf<'_>, part: Stopping<'_>) -> bool {
+        let Some(mut at) = self.cell.quota.find(&part.job.spec.queue) else { return false };
         let Some(meets) = self.meets(at) else { return false };
-        let lacked = self.lacked_of(victim);
+        let lacked = self.lacked_of(part);
         while at != self.path[meets].0 {
             if !lacked.iter().any(|column| tree.beyond_own(at, *column) > 0) {
                 return false;
@@ -227,8 +228,7 @@ impl<'a> Preemptor<'a> {
         if let Some(rules) = self.share_rules {
             return self.share_right(tree, part, rules).map(|reason| (reason, false));
         }
-        let victim = part.job;
-        let variant = self.variant(victim).filter(|variant| self.is_open(tree, victim, *variant))?;
+        let variant = self.variant(part.job).filter(|variant| self.is_open(tree, part, *variant))?;
         Some((variant.reason(), variant == Variant::WithoutBorrowing))
     }
 
@@ -239,7 +239,8 @@ impl<'a> Preemptor<'a> {
     /// The place of the first one that may not be.
     pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[&Job]) -> Result<Vec<PreemptionReason>, usize> {
         let victims = victims.iter().map(|job| Stopping::whole(job));
-        rights_in_turn(Some(self), tree, victims, |tree, victim| self.right(tree, victim))
+        let rights = rights_in_turn(Some(self), tree, victims, |tree, victim| self.right(tree, victim));
+        rights.map_err(|refused| refused.at)
     }
 
     /// The place of the first of these victims, which are stopped, without which the job would fit as well and each of
@@ -264,9 +265,9 @@ impl<'a> Preemptor<'a> {
         needless
     }
 
-    /// Whether a victim of this kind may be stopped now: its queue still borrows, if that matters.
-    pub fn is_open(&self, tree: &QuotaIf<'_>, victim: &Job, variant: Variant) -> bool {
-        variant == Variant::InQueue || self.borrows(tree, victim)
+    /// Whether so much of a victim of this kind may be stopped now: its queue still borrows, if that matters.
+    pub fn is_open(&self, tree: &QuotaIf<'_>, part: Stopping<'_>, variant: Variant) -> bool {
+        variant == Variant::InQueue || self.borrows(tree, part)
     }
 
     /// Whether any job of `queue` may be stopped for the job, as far as the rules of queues go: it is its own, or uses
@@ -337,27 +338,32 @@ impl<'a> Preemptor<'a> {
     }
 }
 
-/// By which rule each of these may be stopped, one after the other; says of which one it is not so. Under fair sharing
-/// `rules` charge the job as if it stood meanwhile. The victims are stopped on `tree` afterwards.
+/// By which rule each of these may be stopped, one after the other, of a part each of its runs: told is the rule of the
+/// first. Says which one may not be. Under fair sharing `rules` charge the job as if it stood meanwhile. The victims
+/// are stopped on `tree` afterwards, whatever is said.
 fn rights_in_turn<'v>(
     rules: Option<&Preemptor<'_>>,
     tree: &mut QuotaIf<'_>,
     victims: impl Iterator<Item = Stopping<'v>>,
     right: impl Fn(&mut QuotaIf<'_>, Stopping<'v>) -> Option<Right>,
-) -> Result<Vec<PreemptionReason>, usize> {
-    let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None::<usize>, None);
+) -> Result<Vec<PreemptionReason>, Refused> {
+    let (mut reasons, mut must_not_borrow, mut refused) = (Vec::new(), None, None);
     let fair = rules.filter(|rules| rules.is_fair());
     fair.inspect(|rules| rules.take(tree));
     for (at, victim) in victims.enumerate() {
-        match right_of_each(tree, victim, &right) {
-            Some((reason, borrows_not)) => {
-                reasons.push(reason);
-                must_not_borrow = must_not_borrow.or(borrows_not.then_some(at));
+        let runs = victim.runs.iter().map(|run| victim.only(run));
+        let parts = victim.is_whole().then_some(victim).into_iter().chain(runs);
+        for (open, part) in parts.enumerate() {
+            match right(tree, part) {
+                Some((reason, borrows_not)) => {
+                    if open == 0 {
+                        reasons.push(reason);
+                    }
+                    must_not_borrow = must_not_borrow.or(borrows_not.then_some(Refused { at, open }));
+                }
+                None => _ = refused.get_or_insert(Refused { at, open }),
             }
-            None => {
-                refused.get_or_insert(at);
-                tree.stop_part(victim);
-            }
+            tree.stop_part(part);
         }
     }
     fair.inspect(|rules| rules.give_back(tree));
@@ -365,28 +371,21 @@ fn rights_in_turn<'v>(
     refused.or(borrows).map_or(Ok(reasons), Err)
 }
 
-/// By which rule `victim` may be stopped, of a part each of its runs, one after the other; told is the rule of the
-/// first. It is stopped on `tree` afterwards, if it may be.
-fn right_of_each<'v>(
-    tree: &mut QuotaIf<'_>,
-    victim: Stopping<'v>,
-    right: &impl Fn(&mut QuotaIf<'_>, Stopping<'v>) -> Option<Right>,
-) -> Option<Right> {
-    if victim.is_whole() {
-        return right(tree, victim).inspect(|_| tree.stop_part(victim));
+/// A victim that may not be stopped for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its place among the victims.
+    pub at: usize,
+    /// How many of its runs that stop may be, the first ones: none of a job that is stopped whole.
+    pub open: usize,
+}
+
+/// What so much of a job has of quota; the tasks of a reserved one use what is reserved.
+fn held_by(cell: &Cell, part: Stopping<'_>) -> Charges {
+    if part.is_whole() {
+        return charged(cell, part.job);
     }
-    let (mut told, mut borrows_not) = (None, false);
-    for (at, run) in victim.runs.iter().enumerate() {
-        let one = victim.only(run);
-        let Some((reason, not)) = right(tree, one) else {
-            victim.runs[..at].iter().for_each(|run| tree.put_back_part(victim.only(run)));
-            return None;
-        };
-        tree.stop_part(one);
-        borrows_not |= not;
-        told.get_or_insert(reason);
-    }
-    told.map(|reason| (reason, borrows_not))
+    summed(cell, part.runs.iter().filter_map(|run| live_run(cell, *run)).map(|run| (run.shape, 1)))
 }
 
 /// Whether `victim` may be stopped for `job` at all, whatever its priority and the rules of queues: both want it so,
@@ -412,7 +411,7 @@ pub fn placed_since_ms(cell: &Cell, job: &Job) -> Option<u64> {
 /// The jobs that stop for others already, and that nobody else may count on.
 pub fn promised_victims(what: WhatIf<'_>) -> BTreeSet<JobId> {
     let told = what.cell.preemptions.iter().flat_map(|(_, preemption)| preemption.victims.keys().copied());
-    told.chain(what.over.preempting.iter().flat_map(|(_, victims)| victims.iter().map(|victim| victim.job))).collect()
+    told.chain(what.told_besides().map(|victim| victim.job)).collect()
 }
 
 /// The queue and the cohorts above it, and the first of them that takes what is asked within its own quota.

@@ -8,6 +8,11 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use ohm_wire::api::INSTANCE_HEADER;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// `/metrics` waits so long for the cell: those who ask give up after 10 s.
+const CELL_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn queues(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
@@ -56,8 +61,8 @@ pub(super) async fn openapi(State(shared): State<Shared>) -> Response {
 
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     let mut page = shared.options.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
-    // A server that has no copy of the cell yet still tells what it counted.
-    if let Ok(cell) = shared.cells.here().await {
+    // A server that can't show the cell soon still tells what it counted.
+    if let Ok(Ok(cell)) = timeout(CELL_WITHIN, shared.cells.here()).await {
         page.push_str(&queue_metrics::page(&cell));
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()

@@ -6,7 +6,7 @@
 //! in the end decides which candidates count: at most two attempts are made, and the first that succeeds is the answer.
 
 use super::order::{open_jobs, order};
-use ohm_cell::{Job, Preemptor, QuotaIf, Variant, WhatIf};
+use ohm_cell::{Job, Preemptor, QuotaIf, Stopping, Variant, WhatIf};
 use ohm_model::{PreemptionNeed, Victim};
 use ohm_stdx::bug::{self, Bug};
 
@@ -32,7 +32,7 @@ pub(super) fn search(what: WhatIf<'_>, preemptor: &Preemptor<'_>, tree: &mut Quo
 fn candidates<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_>) -> Vec<Candidate<'a>> {
     let candidate = |job: &'a Job| {
         let variant = preemptor.variant(job)?;
-        preemptor.is_open(tree, job, variant).then_some(Candidate { job, variant })
+        preemptor.is_open(tree, Stopping::whole(job), variant).then_some(Candidate { job, variant })
     };
     let mut candidates: Vec<Candidate<'a>> =
         open_jobs((what.cell, what.over), preemptor, tree).into_iter().filter_map(candidate).collect();
@@ -74,7 +74,7 @@ fn attempt(
     let (mut taken, mut enough): (Vec<&Candidate<'_>>, bool) = (Vec::new(), false);
     for candidate in candidates {
         let counts = !may_borrow || candidate.variant != Variant::WithoutBorrowing;
-        if !counts || !preemptor.is_open(tree, candidate.job, candidate.variant) {
+        if !counts || !preemptor.is_open(tree, Stopping::whole(candidate.job), candidate.variant) {
             continue;
         }
         tree.stop(candidate.job);

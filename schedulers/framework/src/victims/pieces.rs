@@ -5,8 +5,8 @@
 use super::live::LiveJobs;
 use super::order::open_jobs;
 use ohm_cell::{
-    Cell, Group, Job, JobState, Overlay, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run, live_runs,
-    placed_since_ms, preemptions,
+    Cell, Group, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run,
+    live_runs, placed_since_ms, preemptions,
 };
 use ohm_model::{GroupSpec, JobId, RunRef};
 use std::cmp::Reverse;
@@ -24,10 +24,14 @@ pub(crate) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// The runs with which its quota is given back: none where all of the job gives it back at once.
+    /// The runs that it names: none where the job is stopped whole.
     fn named(&self) -> Vec<RunRef> {
-        let is_all = self.runs.len() == self.job.live() as usize || !self.job.reserved.is_empty();
-        if self.is_whole && is_all { Vec::new() } else { self.runs.iter().map(|run| run.run).collect() }
+        if self.is_whole { Vec::new() } else { self.runs.iter().map(|run| run.run).collect() }
+    }
+
+    /// Whether one of its runs is on a node where rooms are planned.
+    pub(crate) fn is_in(&self, rooms: &PlannedRooms<'_>) -> bool {
+        self.runs.iter().any(|run| rooms.has(run.node))
     }
 }
 
@@ -93,11 +97,10 @@ pub(crate) fn pieces<'a>(
     let open = |job: &&Job| job.state == JobState::Active && !is_told(job.id) && seen.insert(job.id);
     let mut pieces = Vec::new();
     jobs.filter(open).for_each(|victim| add_pieces(cell, victim, told, &mut pieces));
+    let mut tree = tree.clone();
+    pieces.retain(|piece| preemptor.may_stop(&mut tree, Stopping { job: piece.job, runs: &piece.named() }));
     pieces.sort_by_key(|piece| piece.rank);
-    let named: Vec<Vec<RunRef>> = pieces.iter().map(Piece::named).collect();
-    let parts = pieces.iter().zip(&named).map(|(piece, runs)| Stopping { job: piece.job, runs });
-    let open = preemptor.open_in_turn(&mut tree.clone(), parts);
-    pieces.into_iter().zip(open).filter_map(|(piece, is_open)| is_open.then_some(piece)).collect()
+    pieces
 }
 
 fn add_pieces<'a>(cell: &'a Cell, job: &'a Job, told: &Told, pieces: &mut Vec<Piece<'a>>) {

@@ -207,8 +207,9 @@ fn several_under_way_do_not_collide() {
             let job: &Job = world.cell.jobs().get(world.job(&name)).expect("the job");
             let preempt = victims(WhatIf { cell: &world.cell, over: &over }, job);
             if !preempt.is_empty() {
-                lay_preemption(&mut over, job.id, preempt.clone());
-                sent.push(transaction(&world, job, preempt));
+                let transaction = transaction(&world, job, preempt);
+                lay_preemption(&mut over, job.id, &transaction);
+                sent.push(transaction);
             }
         }
         found += sent.len().saturating_sub(1);

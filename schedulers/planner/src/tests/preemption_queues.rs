@@ -39,6 +39,60 @@ fn a_service_takes_as_many_rooms_as_its_quota_has() {
 }
 
 #[test]
+fn what_is_lent_elsewhere_does_not_use_up_what_may_be_taken_here() {
+    let mut planner = fresh_of("service");
+    let mut world = World::of("node n1 cpu=4 rack=a\nnode n2 cpu=2 rack=b\n", &mut planner);
+    with_queues(&mut world);
+    world.extend("job web class=service queue=b\ngroup g count=6 cpu=1\nplace web", &mut planner);
+    world.extend("job big class=batch queue=a priority=5\ngroup g cpu=2 select=rack:a", &mut fresh());
+    check_next(&mut world, "big", &mut fresh(), "web 2 3 -> 1 on n1");
+}
+
+#[test]
+fn a_service_that_may_not_borrow_takes_back_its_own() {
+    let mut planner = fresh_of("service");
+    let mut world = World::of("node n1 cpu=6\n", &mut planner);
+    with_queues(&mut world);
+    world.extend("job lent class=service queue=b\ngroup g count=6 cpu=1\nplace lent", &mut planner);
+    world.extend("job web class=service queue=a priority=5\ngroup g count=6 min=1 elastic cpu=1", &mut planner);
+    check_next(&mut world, "web", &mut planner, "lent 4 5 -> 2 on n1");
+}
+
+#[test]
+fn a_queue_may_take_back_once_its_own_have_stopped() {
+    let mut world = World::of("node n1 cpu=4\n", &mut fresh());
+    let policy = QueuePreemption {
+        within_cluster_queue: PreemptionPolicy::LowerPriority,
+        reclaim_within_cohort: PreemptionPolicy::Any,
+        ..QueuePreemption::default()
+    };
+    put(&mut world, &[("all", "", 4, None), ("a", "all", 4, Some(policy)), ("b", "all", 0, Some(policy))]);
+    for job in ["low queue=a", "bj queue=b"] {
+        let name = job.split(' ').next().expect("a name");
+        world.extend(&format!("job {job}\ngroup g cpu=2\nplace {name}\nwait 1000"), &mut fresh());
+    }
+    world.extend("job big queue=a priority=5\ngroup g cpu=4", &mut fresh());
+    check_next(&mut world, "big", &mut fresh(), "bj, low -> 1 on n1");
+}
+
+#[test]
+fn who_is_within_its_own_once_a_gang_has_stopped_goes_before_it() {
+    let mut world = World::of("node n1 cpu=6\n", &mut fresh());
+    let reclaim = QueuePreemption { reclaim_within_cohort: PreemptionPolicy::Any, ..QueuePreemption::default() };
+    put(
+        &mut world,
+        &[("all", "", 0, None), ("a", "all", 10, Some(reclaim)), ("b", "all", 2, Some(Default::default()))],
+    );
+    world.extend(
+        "job gang queue=b priority=1\ngroup g count=5 min=3 elastic cpu=1\nplace gang\nwait 1000",
+        &mut fresh(),
+    );
+    world.extend("job single queue=b\ngroup g cpu=1\nplace single", &mut fresh());
+    world.extend("job big queue=a priority=5\ngroup g cpu=6", &mut fresh());
+    check_next(&mut world, "big", &mut fresh(), "single, gang -> 1 on n1");
+}
+
+#[test]
 fn the_log_agrees_where_queues_say_who_may_be_stopped() {
     let (mut found, mut by_rule) = (0, BTreeSet::new());
     for seed in 0..600 {

@@ -54,17 +54,16 @@ fn with_named_topologies<'a>(cell: &Cell, spec: &'a JobSpec, known: Option<&JobS
     spec
 }
 
-/// The priority class of a job that names neither one nor a priority: the default one. A job that is known keeps the
-/// one that it has, whatever the default is by now.
+/// The priority class of a job that names neither one nor a priority other than 0: the default one. A job that is known
+/// keeps the one that it has, whatever the default is by now; who wants another one names it, or a priority.
 fn class_left_out<'a>(cell: &'a Cell, spec: &JobSpec, known: Option<&'a JobSpec>) -> Option<&'a String> {
     if !spec.priority_class.is_empty() || spec.priority != 0 {
         return None;
     }
-    let default = cell.priority_classes.global_default();
-    let Some(known) = known.map(|known| &known.priority_class) else { return default.map(|class| &class.name) };
-    // Nobody can have meant another one: its class was the default, or is gone.
-    let keeps = !known.is_empty() && (default.is_some() || cell.priority_classes.get(known).is_none());
-    keeps.then_some(known)
+    match known {
+        Some(known) => Some(&known.priority_class).filter(|class| !class.is_empty()),
+        None => cell.priority_classes.global_default().map(|class| &class.name),
+    }
 }
 
 /// The refusal of a job of a class that no profile names.

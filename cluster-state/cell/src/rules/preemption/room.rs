@@ -13,14 +13,14 @@
 //! A job with `preemptible: false` is never stopped, one with `preemptionPolicy: Never` stops nobody, and
 //! `minRuntimeSeconds` of a queue protects what has just started from jobs of other queues.
 
-use super::{Preemptor, Right, may_be_stopped, rights_in_turn};
+use super::{Preemptor, Refused, Right, held_by, may_be_stopped, rights_in_turn};
 use crate::cell::Cell;
 use crate::rooms::quota_if::QuotaIf;
 use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::preemptions::Stopping;
 use crate::state::quota::QueueId;
-use crate::state::requests::{add_charges, charged, summed};
+use crate::state::requests::{add_charges, summed};
 use ohm_model::{FlavorResource, GroupIndex, GroupSpec, PreemptionPolicy, PreemptionReason};
 
 /// A job that looks for room where others are.
@@ -42,7 +42,7 @@ impl<'a> RoomPreemptor<'a> {
         }
         let shapes = job.groups.iter().zip(wanted).map(|(group, count)| (group.shape, i64::from(*count)));
         let asked: Vec<(FlavorResource, i64)> = match job.reserved.is_empty() {
-            true => summed(cell, shapes).into_iter().collect(),
+            true => summed(cell, shapes).into_iter().filter(|(_, amount)| *amount > 0).collect(),
             // It is charged already.
             false => job.reserved.keys().map(|column| (*column, 0)).collect(),
         };
@@ -67,23 +67,17 @@ impl<'a> RoomPreemptor<'a> {
         match self.by_queue.as_ref().filter(|rules| rules.is_under_root_of(victim)) {
             Some(_) if self.is_repair => by_priority(is_less_important),
             Some(rules) => rules.right(tree, part),
-            None => by_priority(is_less_important && self.is_open_to_others(tree, victim)),
+            None => by_priority(is_less_important && self.is_open_to_others(tree, part)),
         }
     }
 
-    /// Which of these may be stopped for the job one after the other, each once those before it are that may. They are
-    /// stopped on `tree` afterwards. Under fair sharing the job counts as if it stood already.
-    pub fn open_in_turn<'v>(&self, tree: &mut QuotaIf<'_>, victims: impl Iterator<Item = Stopping<'v>>) -> Vec<bool> {
-        let is_within_own = self.by_queue.as_ref().is_none_or(|rules| rules.is_within_own(tree));
+    /// Whether so much of a job may be stopped if nobody else is. Under fair sharing this one counts as if it stood.
+    pub fn may_stop(&self, tree: &mut QuotaIf<'_>, part: Stopping<'_>) -> bool {
         let fair = self.by_queue.as_ref().filter(|rules| rules.is_fair());
         fair.inspect(|rules| rules.take(tree));
-        let mut is_open = |victim: Stopping<'v>| {
-            let right = self.right(tree, victim).filter(|(_, must_not_borrow)| is_within_own || !must_not_borrow);
-            right.inspect(|_| tree.stop_part(victim)).is_some()
-        };
-        let open = victims.map(&mut is_open).collect();
+        let right = self.right(tree, part);
         fair.inspect(|rules| rules.give_back(tree));
-        open
+        right.is_some()
     }
 
     /// The policies of its queue, where they decide.
@@ -91,43 +85,48 @@ impl<'a> RoomPreemptor<'a> {
         self.by_queue.as_ref().filter(|_| !self.is_repair)
     }
 
-    /// Whether these may be stopped for the job one after the other, and by which rule each; says of which one it is
-    /// not so. They are stopped on `tree` afterwards.
+    /// By which rule each of these may be stopped for the job, one after the other.
     ///
     /// # Errors
-    /// The place of the first one that may not be.
-    pub fn rights(&self, tree: &mut QuotaIf<'_>, victims: &[Stopping<'_>]) -> Result<Vec<PreemptionReason>, usize> {
+    /// The first one that may not be.
+    pub fn rights(&self, tree: &QuotaIf<'_>, victims: &[Stopping<'_>]) -> Result<Vec<PreemptionReason>, Refused> {
         if let Some(at) = victims.iter().position(|victim| !goes_on_without(*victim)) {
-            return Err(at);
+            return Err(Refused { at, open: 0 });
         }
-        rights_in_turn(self.by_queue.as_ref(), tree, victims.iter().copied(), |tree, victim| self.right(tree, victim))
+        let (rules, mut tree) = (self.by_queue.as_ref(), tree.clone());
+        rights_in_turn(rules, &mut tree, victims.iter().copied(), |tree, victim| self.right(tree, victim))
     }
 
-    /// Whether the queue of `victim` lets jobs from outside its root stop it: it says so, or uses more than its own of
-    /// something that the victim has. A job without a queue has nothing of its own, nor has one whose queue limits
+    /// Whether the queue of a job lets jobs from outside its root stop so much of it: it says so, or uses more than its
+    /// own of something that this has. A job without a queue has nothing of its own, nor has one whose queue limits
     /// nothing of it.
-    fn is_open_to_others(&self, tree: &QuotaIf<'_>, victim: &Job) -> bool {
-        let Some(queue) = self.cell.quota.find(&victim.spec.queue) else { return true };
+    fn is_open_to_others(&self, tree: &QuotaIf<'_>, part: Stopping<'_>) -> bool {
+        let Some(queue) = self.cell.quota.find(&part.job.spec.queue) else { return true };
         if self.cell.quota.at(queue).spec.preemption.outside_root == PreemptionPolicy::LowerPriority {
             return true;
         }
-        let held = charged(self.cell, victim).into_iter().filter(|(_, amount)| *amount > 0);
+        let held = held_by(self.cell, part).into_iter().filter(|(_, amount)| *amount > 0);
         let mut limited = held.filter(|(column, _)| tree.available(queue, *column).is_some()).peekable();
         limited.peek().is_none() || limited.any(|(column, _)| tree.beyond_own(queue, column) > 0)
     }
 }
 
-/// How many tasks of each group that wait the quota of `job` has room for, the first groups first.
-pub fn affordable(cell: &Cell, job: &Job, tree: &QuotaIf<'_>) -> Vec<u32> {
+/// How many tasks of each group that wait the quota of `job` has room for, the first groups first; without what its
+/// queue would borrow for them where it is to stay `within_own`.
+pub fn affordable(cell: &Cell, job: &Job, tree: &QuotaIf<'_>, within_own: bool) -> Vec<u32> {
     let waiting = job.groups.iter().map(|group| group.pending.len());
     let queue = cell.quota.find(&job.spec.queue).filter(|_| job.reserved.is_empty());
     let Some(queue) = queue else { return waiting.collect() };
+    let left = |column: FlavorResource| {
+        let own = within_own.then(|| 0i64.saturating_sub(tree.beyond_own(queue, column)));
+        tree.available(queue, column).map(|left| own.map_or(left, |own| own.min(left)))
+    };
     let mut taken = Charges::new();
     let mut most = |(group, waits): (&Group, u32)| {
         let Some(shape) = cell.shapes.get(group.shape) else { return 0 };
         let charges = shape.charges.iter().filter(|(_, request)| *request > 0);
         let fit = charges.filter_map(|(column, request)| {
-            let left = tree.available(queue, *column)?.saturating_sub(taken.get(column).copied().unwrap_or(0));
+            let left = left(*column)?.saturating_sub(taken.get(column).copied().unwrap_or(0));
             Some((left / request).clamp(0, i64::from(u32::MAX)) as u32)
         });
         let count = fit.min().unwrap_or(u32::MAX).min(waits);

@@ -42,7 +42,7 @@ impl Preemptor<'_> {
             return Some(PreemptionReason::InClusterQueue);
         }
         let queue = self.cell.quota.find(&victim.spec.queue)?;
-        if self.lacked_of(victim).iter().all(|column| tree.beyond_own(queue, *column) <= 0) {
+        if self.lacked_of(part).iter().all(|column| tree.beyond_own(queue, *column) <= 0) {
             return None;
         }
         if self.lacking.iter().all(|column| tree.beyond_own(self.queue, *column) <= 0) {
