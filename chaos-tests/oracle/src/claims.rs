@@ -24,8 +24,10 @@ struct Claim {
     count: u32,
     /// Which ones, if they move.
     tasks: Option<BTreeSet<u32>>,
-    /// Whether it is for the head of a line.
-    is_head: bool,
+    /// Who stops for it: it is as important as the most important of them.
+    victims: Vec<JobId>,
+    /// When its job is to start, if it is the head of a line.
+    start_ms: Option<u64>,
     since: Index,
     until_ms: u64,
 }
@@ -36,6 +38,8 @@ pub(crate) struct HeadRoom {
     pub(crate) job: JobId,
     pub(crate) group: u16,
     pub(crate) count: u32,
+    /// What has ended by then may use it before.
+    pub(crate) start_ms: u64,
     /// The entry that promised it.
     pub(crate) since: Index,
 }
@@ -85,14 +89,16 @@ impl Claims {
     fn commit(&mut self, (since, now_ms): (Index, u64), transaction: &Transaction, verdict: &Verdict) {
         let granted = |row: Row| is_granted(transaction, verdict, row);
         for (at, row) in transaction.nominate.iter().enumerate() {
-            let (tasks, until_ms) = match row.purpose {
-                Purpose::Preemptor { expires_ms: until_ms } | Purpose::Head { until_ms } => (None, until_ms),
-                Purpose::Move => (Some((row.first.0..row.first.0 + row.count).collect()), now_ms + CLAIM_MS_MAX),
+            let (tasks, start_ms, until_ms) = match row.purpose {
+                Purpose::Preemptor { expires_ms } => (None, None, expires_ms),
+                Purpose::Head { start_ms, until_ms, .. } => (None, Some(start_ms), until_ms),
+                Purpose::Move => (Some((row.first.0..row.first.0 + row.count).collect()), None, now_ms + CLAIM_MS_MAX),
                 Purpose::Spare | Purpose::Repair => continue,
             };
             if granted(Row::Nominate(at as u32)) {
                 let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
-                self.claims.push(Claim { job, group, node, count, tasks, is_head: row.is_head(), since, until_ms });
+                let victims = transaction.preempt.iter().map(|victim| victim.job).collect();
+                self.claims.push(Claim { job, group, node, count, tasks, victims, start_ms, since, until_ms });
             }
         }
         let drained = transaction.evict.iter().enumerate().filter(|(_, (_, cause))| *cause == StopCause::Drained);
@@ -111,7 +117,9 @@ impl Claims {
                 let tasks = *first..first + count;
                 self.returned.retain(|run, (on, _)| on != node || !is_placed(run) || !tasks.contains(&run.task.task.0));
             }
-            EventKind::HeadOver { job, .. } => self.claims.retain(|claim| claim.job != *job || !claim.is_head),
+            EventKind::HeadOver { job, .. } => {
+                self.claims.retain(|claim| claim.job != *job || claim.start_ms.is_none())
+            }
             EventKind::JobState { job, state, .. } if !matches!(state.as_str(), "pending" | "running") => {
                 self.claims.retain(|claim| claim.job != *job);
                 self.moving.retain(|(of, _), _| of != job);
@@ -160,7 +168,7 @@ impl Claims {
     }
 
     /// Room on `node` that is kept from waiting tasks of `job`, as job, group and count: for tasks on the move, its own
-    /// among them, and for preemptors that are others than it and than those who `yield` to it.
+    /// among them, and for preemptors that are others than it and than those who `yield` to it with all their victims.
     pub(crate) fn against(
         &self,
         job: JobId,
@@ -168,20 +176,24 @@ impl Claims {
         yields: impl Fn(JobId) -> bool,
     ) -> impl Iterator<Item = (JobId, u16, u32)> {
         let binds = move |claim: &&Claim| {
-            claim.node == node && (claim.tasks.is_some() || (claim.job != job && !yields(claim.job)))
+            let gives_way = yields(claim.job) && claim.victims.iter().all(|victim| yields(*victim));
+            claim.node == node && (claim.tasks.is_some() || (claim.job != job && !gives_way))
         };
         self.claims.iter().filter(binds).map(|claim| (claim.job, claim.group, claim.count))
     }
 
     /// What is promised to heads of lines on `node`.
     pub(crate) fn of_heads(&self, node: NodeId) -> impl Iterator<Item = HeadRoom> + '_ {
-        let here = self.claims.iter().filter(move |claim| claim.is_head && claim.node == node);
-        here.map(|claim| HeadRoom { job: claim.job, group: claim.group, count: claim.count, since: claim.since })
+        let here = self.claims.iter().filter(move |claim| claim.node == node);
+        here.filter_map(|claim| {
+            let &Claim { job, group, count, since, .. } = claim;
+            Some(HeadRoom { job, group, count, start_ms: claim.start_ms?, since })
+        })
     }
 
     /// The heads of lines, each as often as room is promised to it.
     pub(crate) fn heads(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.claims.iter().filter(|claim| claim.is_head).map(|claim| claim.job)
+        self.claims.iter().filter(|claim| claim.start_ms.is_some()).map(|claim| claim.job)
     }
 
     /// Whether tasks of `job` are on the move.

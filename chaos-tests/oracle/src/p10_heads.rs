@@ -1,5 +1,6 @@
 //! P10 for heads of lines. Room that is promised to a head is left to it: later work that is not more important takes
-//! none of it. And nobody starves: a job that waits for room while others of its line start, none of which was due
+//! none of it that it has not given back for sure when the head is to start: its deadline and its grace period are over
+//! by then. And nobody starves: a job that waits for room while others of its line start, none of which was due
 //! before it, becomes the head of the line before long. Books: promises from what transactions asked for and were
 //! granted (`claims`), who is due when (`turns`), and what stands where.
 //!
@@ -9,7 +10,7 @@
 //! is as far ahead as planners look.
 
 use crate::books::Books;
-use crate::claims::Claims;
+use crate::claims::{Claims, HeadRoom};
 use crate::facts::{Fact, Taken};
 use crate::history::Broken;
 use crate::p7_repairs::Repairs;
@@ -55,6 +56,9 @@ pub(crate) struct Heads {
     new: BTreeMap<NodeId, BTreeSet<(JobId, u16)>>,
     /// Nodes where it placed repairs, moves or runs that returned, or whose state it changed.
     changed: BTreeSet<NodeId>,
+    /// When jobs began that were placed once: they were placed first, or resumed.
+    began_ms: BTreeMap<JobId, u64>,
+    suspended: BTreeSet<JobId>,
 }
 
 impl Heads {
@@ -74,13 +78,36 @@ impl Heads {
     /// Takes note of one fact; `books` knows of it already, `repairs` and `claims` do not.
     pub(crate) fn note(&mut self, fact: &Fact<'_>, (books, repairs, claims): (&Books, &Repairs, &Claims)) {
         self.changed.extend(fact.changed_node());
-        let Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } = *fact else { return };
+        let Fact::Happened { at_ms, kind } = *fact else { return };
+        if let EventKind::JobState { job, state, .. } = kind {
+            self.note_state(*job, state, at_ms);
+        }
+        let EventKind::Placed { job, group, first, count, node } = kind else { return };
+        self.began_ms.entry(*job).or_insert(at_ms);
         let goes_before = |task| repairs.was_lost(*job, *group, task) || books.has_returned(*job, *group, task);
         if claims.moves(*job) || (*first..first + count).any(goes_before) {
             self.changed.insert(*node);
         } else {
             self.new.entry(*node).or_default().insert((*job, *group));
         }
+    }
+
+    /// A job that is resumed has its whole time again.
+    fn note_state(&mut self, job: JobId, state: &str, at_ms: u64) {
+        match state {
+            "suspended" => _ = self.suspended.insert(job),
+            _ if self.suspended.remove(&job) => {
+                self.began_ms.get_mut(&job).into_iter().for_each(|began_ms| *began_ms = at_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// When nothing of the job runs any more, if it has a deadline.
+    fn ends_ms(&self, job: JobId, books: &Books) -> Option<u64> {
+        let spec = books.jobs.get(&job).filter(|spec| spec.active_deadline_seconds > 0)?;
+        let grace_ms = spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
+        Some(self.began_ms.get(&job)? + spec.active_deadline_seconds * 1000 + grace_ms)
     }
 
     /// Judges an entry, when all of it is known.
@@ -100,8 +127,10 @@ impl Heads {
         let has_heads = |node: NodeId| ledger.claims.of_heads(node).next().is_some();
         for (node, groups) in self.new.iter().filter(|(node, _)| !self.changed.contains(node) && has_heads(**node)) {
             let promised = |by: JobId| {
-                let heads = ledger.claims.of_heads(*node);
-                heads.filter(move |head| head.job != by && priority(head.job) >= priority(by))
+                let ends_ms = self.ends_ms(by, ledger.books);
+                let outranks = move |head: &HeadRoom| head.job != by && priority(head.job) >= priority(by);
+                let is_needed = move |head: &HeadRoom| ends_ms.is_none_or(|ends_ms| ends_ms > head.start_ms);
+                ledger.claims.of_heads(*node).filter(move |head| outranks(head) && is_needed(head))
             };
             // What may pass one head takes what the others have less of.
             if groups.iter().any(|(by, _)| promised(*by).count() < ledger.claims.of_heads(*node).count()) {

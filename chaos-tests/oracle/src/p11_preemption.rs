@@ -20,8 +20,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// are: one of them takes back what it has lost, the other one what is its own.
 const TURNS_MAX: u32 = 3;
 
-/// A job may be stopped so often for one that never gets what it needs.
-const AGAIN_MAX: u32 = 4;
+/// A job may be stopped so often for one that never gets what it needs, and once more for each time that passes.
+const AGAIN_MAX: u64 = 4;
+/// The time.
+const AGAIN_MS: u64 = 15_000;
 
 /// Who is to be stopped for a job, and the room that it gets then.
 type Asked = (Vec<Victim>, Vec<Nomination>);
@@ -37,8 +39,11 @@ pub(crate) struct Preemptions {
     asked: BTreeMap<JobId, VecDeque<Asked>>,
     /// Since when jobs stand.
     placed_ms: BTreeMap<JobId, u64>,
-    /// How often one job was stopped for another one that has not stood since, and while no node came or went.
-    again: BTreeMap<(JobId, JobId), u32>,
+    /// How often, and since when, one job was stopped for another one that has not stood since, and while no node came
+    /// or went.
+    again: BTreeMap<(JobId, JobId), (u64, u64)>,
+    /// How often in a row others stopped in vain for a job, and when they last did.
+    in_vain: BTreeMap<JobId, (u32, u64)>,
     /// Jobs that may have lost tasks: they are repaired, which goes before new work.
     hurt: BTreeSet<JobId>,
     /// By two jobs: who was stopped last, and how often they have taken turns.
@@ -84,6 +89,7 @@ impl Preemptions {
     ) {
         let (at_ms, kind) = match *fact {
             Fact::Updated { job, .. } => {
+                self.in_vain.remove(&job);
                 self.again.retain(|(one, other), _| *one != job && *other != job);
                 return self.turns.retain(|(one, other), _| *one != job && *other != job);
             }
@@ -97,13 +103,21 @@ impl Preemptions {
                 let asked = self.asked.get_mut(job).and_then(VecDeque::pop_front).unwrap_or_default();
                 self.preempting((index, at_ms), *job, &asked, (known, kept), &mut tell);
             }
-            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { .. }, .. }) => {
+            EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { reason }, .. }) => {
                 self.promises.remove(job);
+                match reason.as_str() {
+                    "a room of it is lost" | "its time is over" => {
+                        let times = self.in_vain.get(job).map_or(0, |(times, _)| *times);
+                        self.in_vain.insert(*job, (times + 1, at_ms));
+                    }
+                    _ => _ = self.in_vain.remove(job),
+                }
                 self.settle_turns(*job, known);
             }
             EventKind::CheckChanged { job, .. }
             | EventKind::RepairFailed { job, .. }
             | EventKind::JobState { job, .. } => {
+                self.in_vain.remove(job);
                 self.settle_turns(*job, known);
             }
             EventKind::Ended { job, exit, cause, .. } => {
@@ -122,6 +136,7 @@ impl Preemptions {
             }
             EventKind::Placed { job, group, first, .. } if !known.books.has_returned(*job, *group, *first) => {
                 self.placed_ms.entry(*job).or_insert(at_ms);
+                self.in_vain.remove(job);
                 self.again.retain(|(taker, _), _| taker != job);
                 self.judge_taking(*job, known, &mut tell);
             }
@@ -146,6 +161,15 @@ impl Preemptions {
         if victims.is_empty() {
             tell(format!("others are stopped for {name}, and nobody has asked for it"));
         }
+        if let Some(&(times, ended_ms)) = self.in_vain.get(&job) {
+            let waits_ms = (1_000 << (times - 1).min(6)).min(60_000);
+            if now_ms < ended_ms + waits_ms {
+                let since_ms = now_ms - ended_ms;
+                tell(format!(
+                    "others are stopped for {name} {since_ms} ms after they were in vain, {times} times in a row"
+                ));
+            }
+        }
         if let Some(promise) = self.promises.get(&job) {
             tell(format!("others are stopped for {name}, for which others stop since entry {}", promise.since));
         }
@@ -155,7 +179,7 @@ impl Preemptions {
                 tell(format!("{} is stopped for {name} although it stops for others", known.name(victim.job)));
             }
             self.take_turns(job, victim.job, known, tell);
-            self.count_again(job, victim, known, tell);
+            self.count_again((job, now_ms), victim, known, tell);
         }
         for victim in victims.iter().filter(|victim| victim.is_whole()) {
             self.end_turns(victim.job, |other| other != job);
@@ -191,14 +215,21 @@ impl Preemptions {
     }
 
     /// One need is met by stopping somebody once; that it is stopped anew means that the job did not get what it was
-    /// stopped for, which may happen for once.
-    fn count_again(&mut self, job: JobId, victim: &Victim, known: Known<'_>, tell: &mut impl FnMut(String)) {
+    /// stopped for, which may happen for once,
+    /// and ever less often.
+    fn count_again(
+        &mut self,
+        (job, now_ms): (JobId, u64),
+        victim: &Victim,
+        known: Known<'_>,
+        tell: &mut impl FnMut(String),
+    ) {
         if !victim.is_whole() {
             return;
         }
-        let times = self.again.entry((job, victim.job)).or_insert(0);
+        let (times, since_ms) = self.again.entry((job, victim.job)).or_insert((0, now_ms));
         *times += 1;
-        if *times > AGAIN_MAX {
+        if *times > AGAIN_MAX + now_ms.saturating_sub(*since_ms) / AGAIN_MS {
             tell(format!("{} is stopped for {} again and again", known.name(victim.job), known.name(job)));
         }
     }

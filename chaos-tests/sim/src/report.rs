@@ -1,6 +1,7 @@
 //! What a run found, and what many runs found together.
 
-use ohm_oracle::Broken;
+use ohm_model::{EventKind, RunRef};
+use ohm_oracle::{Broken, Record};
 use std::collections::BTreeMap;
 
 /// The outcome of one run.
@@ -24,6 +25,12 @@ pub struct Report {
     pub began: u64,
     /// Virtual time at which the last of them began.
     pub last_began_ms: u64,
+    /// In which virtual time each task ran that is over.
+    pub ran_ms: Vec<(u64, u64)>,
+    /// When those that run began.
+    pub(crate) running_ms: BTreeMap<RunRef, u64>,
+    /// In stamped time, when heads of lines were to start as it was first said, by the name of the job.
+    pub planned_ms: BTreeMap<String, u64>,
     /// Virtual time at the end.
     pub virtual_ms: u64,
     /// How many nodes the cell had.
@@ -36,6 +43,30 @@ pub struct Report {
     pub fault_lines: Vec<String>,
     /// Everything that happened, or the last of it, for people; empty unless a trace was asked for.
     pub trace: Vec<String>,
+}
+
+impl Report {
+    /// Counts what happened.
+    pub(crate) fn note(&mut self, record: &Record) {
+        match record {
+            Record::Began { at_ms, run, .. } => {
+                (self.began, self.last_began_ms) = (self.began + 1, *at_ms);
+                self.running_ms.insert(*run, *at_ms);
+            }
+            Record::Over { at_ms, run, .. } => {
+                self.ran_ms.extend(self.running_ms.remove(run).map(|began_ms| (began_ms, *at_ms)));
+            }
+            Record::Acknowledged { .. } => self.acknowledged += 1,
+            Record::Applied { applied, .. } => {
+                for event in &applied.events {
+                    if let EventKind::HeadWaits(head) = &event.kind {
+                        self.planned_ms.entry(head.name.clone()).or_insert(head.start_ms);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Every reason for which a row of a transaction can be refused.

@@ -58,6 +58,8 @@ enum Expectation {
     },
     /// Each of its tasks is in its first run.
     Untouched(String),
+    /// It was the head of its line, and stood no later than was said first.
+    AsPlanned(String),
     Broken(String),
     Fault(String),
     Conflict(String),
@@ -199,8 +201,9 @@ impl Script {
         let expectation = match words.word("what is expected")? {
             "job" => {
                 let name = words.word("a job")?.into();
-                match words.word("its state, or untouched")? {
+                match words.word("its state, untouched or as-planned")? {
                     "untouched" => Expectation::Untouched(name),
+                    "as-planned" => Expectation::AsPlanned(name),
                     phase => Expectation::Job { name, phase: phase.into() },
                 }
             }
@@ -249,6 +252,7 @@ impl Script {
                     let again = tasks.any(|task| task.state != TaskState::Live || task.attempts != Incarnation(1));
                     (again || job.is_none()).then(|| format!("tasks of job {name} don't run as they were started"))
                 }
+                Expectation::AsPlanned(name) => late(cell, report, name),
                 Expectation::Broken(promise) => {
                     let holds = !report.broken.iter().any(|broken| broken.promise == promise);
                     holds.then(|| format!("{promise} held"))
@@ -263,6 +267,20 @@ impl Script {
             missed.extend(what.map(|what| Broken { promise: "expectation", what }));
         }
         missed
+    }
+}
+
+/// Why the job did not stand as it was planned, if it did not.
+fn late(cell: Option<&Cell>, report: &Report, name: &str) -> Option<String> {
+    let Some(planned_ms) = report.planned_ms.get(name) else {
+        return Some(format!("job {name} was no head of a line"));
+    };
+    match cell.and_then(|cell| cell.jobs().find(name)).map_or(0, |job| job.started_ms) {
+        0 => Some(format!("job {name} never stood")),
+        started_ms if started_ms > *planned_ms => {
+            Some(format!("job {name} stood {} ms later than was said", started_ms - planned_ms))
+        }
+        _ => None,
     }
 }
 
@@ -292,6 +310,7 @@ fn read_job(words: &mut Words<'_>) -> Result<JobSpec, String> {
                 group.topology = TopologyRequest { mode: TopologyMode::Required, level, ..Default::default() };
             }
             "priority" => spec.priority = words.number("a priority")? as i32,
+            "deadline" => spec.active_deadline_seconds = words.time_ms()?.div_ceil(1000),
             "retries" => spec.retries = words.number("how many retries")? as u32,
             "queue" => spec.queue = words.word("a queue")?.into(),
             "keeps" => spec.on_disconnect = OnDisconnect::Keep,
@@ -299,7 +318,7 @@ fn read_job(words: &mut Words<'_>) -> Result<JobSpec, String> {
             other => {
                 return Err(format!(
                     "\"{other}\" says nothing about a job: tasks, least, elastic, cpu, memory, lasting, failing, \
-                     port, required, priority, retries, queue, keeps and keeps-original do"
+                     port, required, priority, deadline, retries, queue, keeps and keeps-original do"
                 ));
             }
         }

@@ -17,7 +17,7 @@ use crate::script;
 use crate::stage::{Event, Stage};
 use ohm_agent::DriverInput;
 use ohm_model::{Command, Index};
-use ohm_oracle::{Broken, Oracle, Record};
+use ohm_oracle::{Broken, Oracle};
 use ohm_replica::ServerInput;
 
 /// A cell in virtual time.
@@ -247,14 +247,7 @@ impl World {
         let history = std::mem::take(&mut self.stage.history);
         for record in &history {
             self.digest = records::fold(self.digest, record);
-            match record {
-                Record::Began { .. } => {
-                    self.stage.report.began += 1;
-                    self.stage.report.last_began_ms = self.stage.now_ms();
-                }
-                Record::Acknowledged { .. } => self.stage.report.acknowledged += 1,
-                _ => {}
-            }
+            self.stage.report.note(record);
             if self.scenario.trace
                 && let Some(text) = records::summary(record)
             {

@@ -52,7 +52,7 @@ pub use state::drain::Drain;
 pub use state::flaps::{FLAP_WINDOW_MS, FLAPS_MAX, Flaps, HOLD_DOWN_MAX_MS, HOLD_DOWN_MS};
 pub use state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors};
 pub use state::job_store::Jobs;
-pub use state::jobs::{Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, Task, TaskState};
+pub use state::jobs::{Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, STOPS_WITHIN_MS, Task, TaskState};
 pub use state::kept::{Kept, KeptRun};
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use state::nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};

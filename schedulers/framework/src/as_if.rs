@@ -17,7 +17,9 @@ pub(crate) fn plan_as_shown<P: Planner>(
 ) -> Option<PlannedJob> {
     planner.changed(&board.view(), &touched.iter().copied().collect::<Vec<_>>(), &[]);
     let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
+    let was_later = std::mem::replace(&mut board.over().later, true);
     let plan = planner.plan(&mut board.lend(), &work, dice);
+    board.over().later = was_later;
     let planned = plan.decisions.into_iter().find_map(|decision| match decision {
         Decision::Planned(planned) if planned.job.job == item.job && !planned.place.is_empty() => Some(*planned),
         _ => None,

@@ -112,9 +112,7 @@ impl<P: Planner> SchedulerCore<P> {
             self.second_passes.remove(&job);
         }
         match (found, need) {
-            (Some(found), Some(need)) => {
-                self.backlog.put(ticket_of(found, need, self.follower.cell().nominations().nominates(job)))
-            }
+            (Some(found), Some(need)) => self.backlog.put(ticket_of(self.follower.cell(), found, need)),
             _ => {
                 self.backlog.remove(job);
                 self.attempts.remove(&job);

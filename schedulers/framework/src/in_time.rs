@@ -2,11 +2,12 @@
 //!
 //! A planner is shown the cell as if runs had ended, those that end soonest first, and as few as are needed: where it
 //! then finds room, least is left to wait for. Its rows become rooms, which the log keeps from the job's line and from
-//! all that is not more important, until the job stands.
+//! all that is not more important, until the job stands. When the last of those runs ends the job is to start; what
+//! surely ends before may run in its rooms meanwhile (backfill).
 //!
-//! When a run ends is guessed: one that has run for a time is taken to run for as long again, and no longer than its
-//! job may (`activeDeadlineSeconds`). What is taken to run for more than [`AHEAD_MS`] is not waited for, nor are
-//! services.
+//! A run of a job with a deadline (`activeDeadlineSeconds`) has ended by then. When another one ends is guessed: what
+//! has run for a time is taken to run for as long again, and so is what its job allows to run for more than
+//! [`AHEAD_MS`]. What is taken to run for more than that is not waited for, nor are services.
 
 use crate::as_if::{fewest, plan_as_shown, rooms_for};
 use crate::explain::{Explanation, Obstacle};
@@ -14,7 +15,7 @@ use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner, WorkItem};
 use crate::scheduler::SchedulerCore;
 use crate::view::Board;
-use ohm_cell::{Cell, HEAD_MS_MAX, NoHead, Run, may_head};
+use ohm_cell::{Cell, HEAD_MS_MAX, NoHead, Run, STOPS_WITHIN_MS, may_head};
 use ohm_model::{ClassKind, Grain, JobId, NodeId, Purpose};
 use ohm_stdx::Prng;
 use ohm_stdx::bug::{self, Bug};
@@ -76,21 +77,31 @@ fn seek_in_time<P: Planner>(
     let ends = ends_ahead(cell, item.job);
     let plan_after = |count: usize| {
         let (before, ended) = (board.over().savepoint(), &ends[..count]);
-        ended.iter().for_each(|(_, run)| board.over().end_run(cell, run));
+        ended.iter().for_each(|end| board.over().end_run(cell, end.run));
         // Also where the last plan took something.
-        read_anew.extend(ended.iter().map(|(_, run)| run.node));
+        read_anew.extend(ended.iter().map(|end| end.run.node));
         let planned = plan_as_shown(planner, board, item, (read_anew, dice));
         board.over().roll_back(cell, before);
         planned
     };
     let (enough, found) = fewest(ends.len(), 2, plan_after)?;
-    let start_ms = ends[enough - 1].0;
+    let waited_for = &ends[..enough];
+    let (start_ms, is_guess) = (waited_for[enough - 1].end_ms, waited_for.iter().any(|end| end.is_guess));
     let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));
-    Some(into_rooms(cell, found, until_ms))
+    Some(into_rooms(cell, found, Purpose::Head { start_ms, is_guess, until_ms }))
 }
 
-/// The runs of others that are taken to end, with when in stamped time, the next one first.
-fn ends_ahead(cell: &Cell, job: JobId) -> Vec<(u64, &Run)> {
+/// When a run is taken to end.
+struct End<'a> {
+    /// In stamped time.
+    end_ms: u64,
+    /// Whether nothing says that it will have ended by then.
+    is_guess: bool,
+    run: &'a Run,
+}
+
+/// The runs of others that are taken to end, the next one first.
+fn ends_ahead(cell: &Cell, job: JobId) -> Vec<End<'_>> {
     let now_ms = cell.now_ms();
     let Some(waiting) = cell.jobs().get(job) else { return Vec::new() };
     let admits = |node: NodeId| {
@@ -98,30 +109,36 @@ fn ends_ahead(cell: &Cell, job: JobId) -> Vec<(u64, &Run)> {
         cell.nodes().is_schedulable(node) && shapes.any(|shape| cell.admits(*shape, node))
     };
     let runs = cell.runs().iter().map(|(_, run)| run).filter(|run| run.run.task.job != job && admits(run.node));
-    let mut ends: Vec<(u64, &Run)> = runs.filter_map(|run| Some((end_ms(cell, run)?, run))).collect();
-    ends.retain(|(end_ms, _)| *end_ms <= now_ms.saturating_add(AHEAD_MS));
-    ends.sort_by_key(|(end_ms, run)| (*end_ms, run.run));
+    let mut ends: Vec<End<'_>> = runs.filter_map(|run| end_of(cell, run)).collect();
+    ends.retain(|end| end.end_ms <= now_ms.saturating_add(AHEAD_MS));
+    ends.sort_by_key(|end| (end.end_ms, end.run.run));
     ends
 }
 
-/// When a run is taken to end, in stamped time; nothing for services, which don't.
-fn end_ms(cell: &Cell, run: &Run) -> Option<u64> {
+/// When a run is taken to end; nothing for services, which don't.
+fn end_of<'a>(cell: &Cell, run: &'a Run) -> Option<End<'a>> {
     let (now_ms, job) = (cell.now_ms(), cell.jobs().get(run.run.task.job)?);
     if run.stop.is_some() {
-        return Some(now_ms);
+        let grace_ms = job.spec.groups.get(usize::from(run.run.task.group.0))?.task.grace_ms;
+        let end_ms = now_ms.saturating_add(grace_ms).saturating_add(STOPS_WITHIN_MS);
+        return Some(End { end_ms, is_guess: false, run });
     }
-    let deadline_ms = job.deadline_ms().map(|due_ms| due_ms.max(now_ms));
-    let guess_ms = (job.kind != ClassKind::Service).then(|| now_ms.saturating_mul(2).saturating_sub(run.placed_ms));
-    deadline_ms.into_iter().chain(guess_ms).min()
+    let known_ms = job.ends_by_ms(now_ms).map(|end_ms| end_ms.max(now_ms));
+    if let Some(end_ms) = known_ms.filter(|end_ms| *end_ms <= now_ms.saturating_add(AHEAD_MS)) {
+        return Some(End { end_ms, is_guess: false, run });
+    }
+    let lasts = job.kind != ClassKind::Service;
+    let end_ms = lasts.then(|| now_ms.saturating_mul(2).saturating_sub(run.placed_ms))?;
+    Some(End { end_ms, is_guess: true, run })
 }
 
 /// The rows of a plan as rooms. Of a job that starts task by task, the next one is enough.
-fn into_rooms(cell: &Cell, mut planned: PlannedJob, until_ms: u64) -> PlannedJob {
+fn into_rooms(cell: &Cell, mut planned: PlannedJob, purpose: Purpose) -> PlannedJob {
     let whole = cell.jobs().get(planned.job.job).is_some_and(|job| job.starts_whole());
     if !whole {
         planned.place.truncate(1);
         planned.place.iter_mut().for_each(|row| row.count = 1);
     }
-    let nominate = rooms_for(&planned, Purpose::Head { until_ms });
+    let nominate = rooms_for(&planned, purpose);
     PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict: Vec::new(), nominate, ..planned }
 }

@@ -84,17 +84,22 @@ fn lacks_room(why: &Explanation) -> bool {
     matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. })
 }
 
+/// Whether nobody stops for the job yet, and it does not wait because others did so in vain.
+fn may_stop_others(cell: &Cell, id: JobId) -> bool {
+    preemptions(cell).get(id).is_none() && !preemptions(cell).backs_off(id, cell.now_ms())
+}
+
 /// Whether the queue of a job lets it stop others, and none stop for it yet.
 fn may_preempt_for_quota(cell: &Cell, id: JobId) -> bool {
     let queue = cell.jobs().get(id).and_then(|job| cell.quota().get(&job.spec.queue));
     let policy = queue.map(|queue| queue.spec.preemption).unwrap_or_default();
-    policy != QueuePreemption::default() && preemptions(cell).get(id).is_none()
+    policy != QueuePreemption::default() && may_stop_others(cell, id)
 }
 
 /// Whether a job lets others be stopped for room, and none stop for it yet.
 fn may_preempt_for_room(cell: &Cell, item: WorkItem) -> bool {
     let job = cell.jobs().get(item.job).filter(|job| seeks_room(job, item.need));
-    job.is_some() && preemptions(cell).get(item.job).is_none()
+    job.is_some() && may_stop_others(cell, item.job)
 }
 
 /// The plan that stops others for the job of `item`, which waits for quota or room as `why` says; `live` are the jobs

@@ -2,7 +2,7 @@
 
 use crate::explain::{Explanation, Miss, Obstacle};
 use crate::planner::Need;
-use ohm_cell::{Cell, Job, PODS};
+use ohm_cell::{Cell, Job, PODS, preemptions};
 use ohm_model::{ClassKind, ResourceId};
 use ohm_queueing::{Blocker, Rank, Ticket};
 use ohm_stdx::{codec, hash};
@@ -27,10 +27,12 @@ pub fn rank_of(job: &Job, need: Need) -> Rank {
 }
 
 /// The ticket of a job that needs attention.
-pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
+pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
     let rank = rank_of(job, need);
+    let nominated = cell.nominations().nominates(job.id);
+    let backs_off = preemptions(cell).backs_off(job.id, cell.now_ms());
     let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1 | u64::from(need == Need::Move) << 2;
-    let flags = flags | u64::from(need == Need::Spare) << 3;
+    let flags = flags | u64::from(need == Need::Spare) << 3 | u64::from(backs_off) << 4;
     let spares: u64 = job.groups.iter().map(|group| u64::from(group.spares)).sum();
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
     // A rolling update goes on when its new tasks run; nobody else waits for that.
@@ -39,13 +41,14 @@ pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
     let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
     let starts = need == Need::Start && job.live() == 0;
-    Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated), starts, mark }
+    Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated || backs_off), starts, mark }
 }
 
-/// Jobs that never ran, ask for the same and wait in one queue are kin; every other job is unlike all others.
-fn kin_of(job: &Job, need: Need, nominated: bool) -> Arc<[u8]> {
+/// Jobs that never ran, ask for the same, for as long, and wait in one queue are kin; every other job is unlike all
+/// others.
+fn kin_of(job: &Job, need: Need, is_unlike: bool) -> Arc<[u8]> {
     let untouched = job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.pending.len() == spec.count);
-    if need != Need::Start || nominated || !untouched || !job.reserved.is_empty() {
+    if need != Need::Start || is_unlike || !untouched || !job.reserved.is_empty() {
         return codec::encode(&(0u8, job.id)).into();
     }
     let groups: Vec<_> = job
@@ -56,7 +59,9 @@ fn kin_of(job: &Job, need: Need, nominated: bool) -> Arc<[u8]> {
             (group.offers(), spec.count, spec.min_count, spec.elastic, &spec.topology, &spec.place_with)
         })
         .collect();
-    codec::encode(&(1u8, &job.spec.queue, groups)).into()
+    // What one may stop for, and where it ends in time, is not what the other may.
+    let finds = (job.spec.preempts, job.spec.active_deadline_seconds);
+    codec::encode(&(1u8, &job.spec.queue, finds, groups)).into()
 }
 
 /// Which change could help a job with this explanation.

@@ -3,6 +3,7 @@
 mod commits;
 mod guards;
 mod heads;
+mod kin;
 mod moves;
 mod racing;
 mod repair;

@@ -7,6 +7,9 @@ use ohm_model::{
     ConflictReason, Grain, GroupIndex, Nomination, Purpose, SchedulingProfile, TaskIndex, Transaction, Verdict,
 };
 
+/// When heads are to start.
+const START_MS: u64 = 600_000;
+
 /// Two nodes of 4 cpu; a gang of two tasks of 4 cpu, and small jobs before and after it. Job 1 stands on node 0.
 fn line() -> History {
     let mut history = History::default();
@@ -28,7 +31,7 @@ fn rooms(job: u32, nodes: &[u32]) -> Vec<Nomination> {
         node: NodeId(*node),
         first: TaskIndex(0),
         count: 1,
-        purpose: Purpose::Head { until_ms: 3_600_000 },
+        purpose: Purpose::Head { start_ms: START_MS, is_guess: false, until_ms: 3_600_000 },
     };
     nodes.iter().map(room).collect()
 }
@@ -88,6 +91,19 @@ fn what_is_promised_to_a_head_is_left_to_it() {
     let (name, reason) = ("gang".into(), "its time is over".into());
     over.happened(vec![EventKind::HeadOver { job: JobId::new(0, 0), name, reason }]);
     assert!(over.places(2, 0, 1).broken().is_empty(), "it is the head no more");
+    let in_time = |seconds: u64| {
+        let mut history = line();
+        let short = |job: &mut JobSpec| {
+            job.active_deadline_seconds = seconds;
+            job.groups[0].task.grace_ms = 5_000;
+        };
+        history.job(9, job("short", 1, short)).heads(0, &[0, 1]).places(9, 0, 1);
+        history
+    };
+    let now_ms = in_time(1).index * 1000;
+    let left = (START_MS - now_ms - 5_000) / 1000;
+    assert!(in_time(left).broken().is_empty(), "it has ended when the head is to start");
+    assert_eq!(in_time(left + 1).broken(), ["P10"], "it may not have ended by then");
     let mut urgent = line();
     urgent.job(9, job("urgent", 1, |job| job.priority = 1)).heads(0, &[0, 1]);
     assert!(urgent.places(9, 0, 1).broken().is_empty(), "it is more important");

@@ -1,7 +1,10 @@
 //! P7 and P10 for room that is owed to waiting repairs: new work keeps off it, and it is no lock.
 
 use super::*;
-use ohm_model::{Claim, Epoch, Grain, GroupIndex, Placement, Shard, TaskIndex, Transaction, Verdict};
+use ohm_model::{
+    Claim, Epoch, Grain, GroupIndex, JobGuard, Nomination, Placement, PreemptionNeed, PreemptionReason, Purpose,
+    RunRef, Shard, TaskIndex, Transaction, Verdict, Victim,
+};
 
 pub(super) fn nothing() -> Transaction {
     Transaction::empty(Shard { class: Class::TAS, number: 0 }, Epoch(1), Index(0), Grain::PerTask)
@@ -40,6 +43,26 @@ impl History {
 pub(super) fn one_task(job: u32, first: u32, node: u32) -> Placement {
     let (job, group, node) = (JobId::new(job, 0), GroupIndex(0), NodeId(node));
     Placement { job, group, first: TaskIndex(first), count: 1, node, class: Default::default(), devices: Vec::new() }
+}
+
+/// A gang of priority 1 lost a node, and what is promised on it to job 1, whose tasks are small and of priority 0, was
+/// promised before it claimed room; so much of the gang stopped for that.
+fn promised(victims: Vec<Victim>) -> History {
+    let purpose = Purpose::Preemptor { expires_ms: 60_000 };
+    let (job, group, first) = (JobId::new(1, 0), GroupIndex(0), TaskIndex(0));
+    let nominate = vec![Nomination { job, group, node: NodeId(1), first, count: 1, purpose }];
+    let jobs = vec![JobGuard { job, version: Index(1), reserved: false }];
+    let mut history = waiting(|job| job.priority = 1, false);
+    history.committed(Transaction { jobs, preempt: victims, nominate, ..nothing() }, Vec::new()).claims(0);
+    history
+}
+
+#[test]
+fn what_stopped_for_others_is_not_owed_their_room() {
+    assert_eq!(promised(Vec::new()).places(1, 0, 1).broken(), ["P7"], "it is less important");
+    let (need, reason) = (PreemptionNeed::Room, PreemptionReason::InCohortReclamation);
+    let gang = Victim { job: JobId::new(0, 0), need, reason, runs: vec![RunRef::new(JobId::new(0, 0), 0, 0, 1)] };
+    assert!(promised(vec![gang]).places(1, 0, 1).broken().is_empty(), "it took that from the gang itself");
 }
 
 /// A gang of two whole nodes has lost one of them, which is back; job 1 is new, and its tasks are small.

@@ -83,7 +83,11 @@ impl History {
     }
 
     pub(super) fn over(&mut self, number: u32) -> &mut Self {
-        let reason = "its time is over".into();
+        self.over_because(number, "its time is over")
+    }
+
+    pub(super) fn over_because(&mut self, number: u32, reason: &str) -> &mut Self {
+        let reason = reason.into();
         self.happened(vec![preemption(number, "taker", PreemptionChange::Over { reason })])
     }
 

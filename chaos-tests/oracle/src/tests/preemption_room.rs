@@ -127,10 +127,25 @@ fn p11_of_a_part_each_task_has_to_be_beyond_what_its_queue_has_itself() {
 #[test]
 fn p11_nobody_is_stopped_again_and_again_for_one_that_never_stands() {
     let mut history = full(2, |_, _| {});
-    for _ in 0..4 {
-        history.preempts(TAKER, vec![whole(1, LowerPriority)], room(2)).ends(1).over(TAKER);
-        history.happened(vec![placed(1, 0, 2, 0)]);
+    for _ in 0..5 {
+        history.preempts(TAKER, vec![whole(1, LowerPriority)], room(2)).ends(1);
+        history.over_because(TAKER, "its rooms are used, or lost").happened(vec![placed(1, 0, 2, 0)]);
     }
     assert!(history.broken().is_empty());
     assert_eq!(judged(&mut history, vec![whole(1, LowerPriority)], 2), ["P11"]);
+}
+
+#[test]
+fn p11_whoever_others_stopped_for_in_vain_waits_twice_as_long_each_time() {
+    let in_vain = |waits_s: &[u64]| {
+        let mut history = full(2, |_, _| {});
+        for wait_s in waits_s {
+            history.preempts(TAKER, vec![whole(1, LowerPriority)], room(2)).ends(1).over(TAKER);
+            history.happened(vec![placed(1, 0, 2, 0)]);
+            (2..*wait_s).for_each(|_| _ = history.happened(Vec::new()));
+        }
+        judged(&mut history, vec![whole(1, LowerPriority)], 2)
+    };
+    assert_eq!(in_vain(&[2, 2, 4, 8, 16, 32, 60]), [""; 0]);
+    assert_eq!(in_vain(&[2, 2, 3]), ["P11"]);
 }

@@ -23,8 +23,8 @@ pub(crate) fn check_head(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
             broken
                 .push(format!("P10: node {node_name} keeps room for {name}, the head of its line, and can't take it"));
         }
-        let Purpose::Head { until_ms } = held.purpose else { continue };
-        if until_ms > cell.now_ms.saturating_add(HEAD_MS_MAX) {
+        let Purpose::Head { start_ms, until_ms, .. } = held.purpose else { continue };
+        if start_ms > until_ms || until_ms > cell.now_ms.saturating_add(HEAD_MS_MAX) {
             broken.push(format!("P10: node {node_name} keeps room for {name}, the head of its line, for too long"));
         }
     }

@@ -1,7 +1,8 @@
 //! Preemptions under way: whoever waits for others still is the job that they were told to stop for.
 
 use crate::cell::Cell;
-use crate::policy::preemptions::{SLACK_MS, has_or_awaits, waits_as_told};
+use crate::policy::preemptions::{SLACK_MS, has_or_awaits, may_stop_in_vain, waits_as_told};
+use crate::state::preemptions::BACK_OFF_MAX_MS;
 use ohm_model::job::GRACE_MS_MAX;
 
 pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
@@ -19,6 +20,12 @@ pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
         }
         if preemption.until_ms > cell.now_ms.saturating_add(GRACE_MS_MAX).saturating_add(SLACK_MS) {
             broken.push(format!("P11: what others gave back is kept for {name} for too long"));
+        }
+    }
+    for (id, known) in cell.preemptions.all_in_vain() {
+        let for_long = known.until_ms > cell.now_ms.saturating_add(BACK_OFF_MAX_MS);
+        if for_long || !may_stop_in_vain(cell, id) {
+            broken.push(format!("P11: job {id} may stop nobody for too long, or waits for nothing"));
         }
     }
     for id in cell.preemptions.takers().filter(|id| !has_or_awaits(cell, *id)) {

@@ -16,9 +16,10 @@ pub(super) fn judge_head(
     job: &Job,
     rooms: &[&Nomination],
 ) -> Result<(), ConflictReason> {
-    let Some(Purpose::Head { until_ms }) = rooms.first().map(|room| room.purpose) else { return Ok(()) };
+    let Some(purpose) = rooms.first().map(|room| room.purpose) else { return Ok(()) };
+    let Purpose::Head { start_ms, until_ms, .. } = purpose else { return Ok(()) };
     let places = transaction.place.iter().any(|row| row.job == job.id);
-    if places || rooms.iter().any(|room| (room.job, room.purpose) != (job.id, Purpose::Head { until_ms })) {
+    if places || rooms.iter().any(|room| (room.job, room.purpose) != (job.id, purpose)) {
         return Err(ConflictReason::Malformed);
     }
     may_head(cell, job).map_err(|why| match why {
@@ -26,7 +27,7 @@ pub(super) fn judge_head(
         NoHead::IsHead | NoHead::Impatient(_) => ConflictReason::LimitReached,
         NoHead::Behind(_) => ConflictReason::Held,
     })?;
-    if until_ms <= cell.now_ms || until_ms - cell.now_ms > HEAD_MS_MAX {
+    if start_ms > until_ms || until_ms <= cell.now_ms || until_ms - cell.now_ms > HEAD_MS_MAX {
         return Err(ConflictReason::LimitReached);
     }
     let mut asked: BTreeMap<u16, u32> = BTreeMap::new();

@@ -29,6 +29,11 @@ pub(super) fn is_pure(cell: &Cell, transaction: &Transaction) -> bool {
     alone && nothing && rooms && alike && transaction.claim.is_empty()
 }
 
+/// Whether `job` may stop others by now: where they did so in vain it waits.
+pub(super) fn judge_back_off(cell: &Cell, job: &Job) -> Result<(), (u32, ConflictReason)> {
+    if cell.preemptions.backs_off(job.id, cell.now_ms) { Err((0, ConflictReason::LimitReached)) } else { Ok(()) }
+}
+
 /// Whether `job` needs the quota that its victims have, and may stop them.
 ///
 /// # Errors
@@ -39,6 +44,7 @@ pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u
     if !waits_for_quota || cell.preemptions.get(job.id).is_some() {
         return Err((0, ConflictReason::NoNeed));
     }
+    judge_back_off(cell, job)?;
     judge_turn(cell, job, cell.quota.find(&job.spec.queue)).map_err(|reason| (0, reason))?;
     let as_is = WhatIf { cell, over: &Overlay::default() };
     let mut tree = QuotaIf::promised(cell, job);

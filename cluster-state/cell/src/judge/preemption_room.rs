@@ -2,6 +2,7 @@
 //! each of them may be stopped for it, and none is stopped for nothing.
 
 use super::admission::{judge_admitted, judge_not_held, judge_turn};
+use super::preemption::judge_back_off;
 use crate::cell::Cell;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::{PlannedRooms, end_stopping, runs_to_stop};
@@ -32,6 +33,7 @@ pub(super) fn judge(
     if cell.preemptions.get(job.id).is_some() || !is_wanted(job, &rooms) {
         return Err((0, ConflictReason::NoNeed));
     }
+    judge_back_off(cell, job)?;
     if !job.spec.preempts {
         return Err((0, ConflictReason::NoRight));
     }

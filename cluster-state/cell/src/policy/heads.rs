@@ -4,6 +4,7 @@
 //! waits for room ──patience──▶ planner finds where it fits once enough has ended ──▶ rooms are kept there
 //!                                                                                     │
 //!   what ends there stays free; repairs, moves and more important work pass ◀─────────┤
+//!   what surely ends before the planned start runs there meanwhile                    │
 //!                                                                                     ▼
 //!                       over: it stands · its time is over · a node takes no work · it changed · a more important head
 //! ```
@@ -22,18 +23,21 @@ use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
 use crate::state::timers::Timer;
-use ohm_model::{EventKind, JobId, NodeId, Nomination, Purpose};
+use ohm_model::{EventKind, HeadStart, JobId, NodeId, Nomination, Purpose};
 use ohm_stdx::bug::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Keeps these rooms, all of one job, which is the head of its line from now on.
 pub(crate) fn make_head(tx: &mut Tx<'_>, rooms: &[Nomination]) {
-    let Some(&Nomination { job: id, purpose: Purpose::Head { until_ms }, .. }) = rooms.first() else { return };
+    let Some(&Nomination { job: id, purpose: Purpose::Head { start_ms, is_guess, until_ms }, .. }) = rooms.first()
+    else {
+        return;
+    };
     let former: Vec<JobId> = others_at_head(tx, tx.job(id)).map(|other| other.id).collect();
     former.into_iter().for_each(|other| end_head(tx, other, "a more important job is the head of its line"));
     let since = tx.index();
     for room in rooms {
-        let held = Held::head(tx.job(id), room.group, room.count, (until_ms, since));
+        let held = Held::head(tx.job(id), room, since);
         hold(tx, room.node, held);
         tx.arm(until_ms, Timer::Nomination(room.node));
     }
@@ -41,7 +45,7 @@ pub(crate) fn make_head(tx: &mut Tx<'_>, rooms: &[Nomination]) {
     let tasks = rooms.iter().map(|room| room.count).sum();
     let name = tx.job(id).spec.name.clone();
     tx.touch_job(id);
-    tx.tell(EventKind::HeadWaits { job: id, name, tasks, nodes, until_ms });
+    tx.tell(EventKind::HeadWaits(HeadStart { job: id, name, tasks, nodes, start_ms, is_guess, until_ms }));
 }
 
 /// Nothing is kept for `id` as for the head of its line any more.

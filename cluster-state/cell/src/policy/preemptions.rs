@@ -15,6 +15,9 @@
 //! No two jobs stop each other for ever: one that was stopped in return for a job that it had stopped does not stop it
 //! again for a smaller share, or to borrow, while that one has what it got and neither they nor the queues change.
 //!
+//! One for which others stopped in vain, since what is more important took a room of it or its time was over, waits
+//! before it stops others again: a second, and twice as long each time until it has what it needs.
+//!
 //! Invariants, swept: whoever waits for others waits to start, as it did when they were told, and not beyond its time;
 //! who got something from others is remembered while it has or awaits it.
 
@@ -29,7 +32,7 @@ use crate::policy::admission::settle_preempted;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::{PlannedRooms, end_stopping};
-use crate::rooms::reads::live_slot;
+use crate::rooms::reads::{live_runs, live_slot};
 use crate::state::admission::Standing;
 use crate::state::jobs::JobState;
 use crate::state::nodes::NOMINATED;
@@ -88,8 +91,11 @@ fn stop_for(tx: &mut Tx<'_>, id: JobId, victim: &Victim) {
     tx.touch_job(job);
 }
 
-/// The time may be over for which something is kept for the job.
+/// The time may be over for which something is kept for the job, or in which it stops nobody.
 pub(crate) fn end_kept(tx: &mut Tx<'_>, id: JobId) {
+    if tx.preemptions.in_vain(id).is_some_and(|known| known.until_ms <= tx.now_ms) {
+        tx.touch_job(id);
+    }
     if tx.preemptions.get(id).is_some_and(|preemption| preemption.until_ms <= tx.now_ms) {
         end_preemption(tx, id, "its time is over");
     }
@@ -110,6 +116,9 @@ pub(crate) fn settle_preemptions(tx: &mut Tx<'_>) {
         }
         if !has_or_awaits(tx, id) {
             tx.preemptions.forget_taken(id);
+        }
+        if !may_stop_in_vain(tx, id) {
+            tx.preemptions.forget_in_vain(id);
         }
     }
 }
@@ -179,9 +188,32 @@ pub(crate) fn waits_as_told(cell: &Cell, id: JobId, preemption: &Preemption) -> 
     why_over(cell, id, preemption).is_none()
 }
 
+/// Whether the job waits for what others may be stopped for.
+pub(crate) fn may_stop_in_vain(cell: &Cell, id: JobId) -> bool {
+    cell.jobs.get(id).is_some_and(|job| job.state == JobState::Active && job.pending() > 0)
+}
+
+/// Whether the job is as it was, and got nothing of what others gave back for it.
+fn is_in_vain(cell: &Cell, id: JobId, preemption: &Preemption) -> bool {
+    let job = cell.jobs.get(id).filter(|job| job.version == preemption.version && may_stop_in_vain(cell, id));
+    job.is_some_and(|job| match preemption.need {
+        _ if matches!(cell.standing(job), Standing::Held(_)) => false,
+        PreemptionNeed::Quota => !has_quota(job),
+        PreemptionNeed::Room => !live_runs(cell, job).any(|run| run.placed >= preemption.since),
+    })
+}
+
 /// Nothing is promised to the job any more of what others were stopped for.
 pub(crate) fn end_preemption(tx: &mut Tx<'_>, id: JobId, reason: &str) {
-    tx.preemptions.remove(id);
+    let Some(preemption) = tx.preemptions.remove(id) else { return };
+    match is_in_vain(tx, id, &preemption) {
+        true => {
+            let now_ms = tx.now_ms;
+            let until_ms = tx.preemptions.note_in_vain(id, now_ms);
+            tx.arm(until_ms, Timer::Preemption(id));
+        }
+        false => tx.preemptions.forget_in_vain(id),
+    }
     let Some(job) = tx.jobs.get(id) else { return };
     let queue = job.spec.queue.clone();
     clear_held(tx, id, Held::is_preemptor);

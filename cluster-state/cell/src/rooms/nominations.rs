@@ -2,7 +2,7 @@
 //! room is owed that is not there yet.
 
 use crate::state::jobs::Job;
-use ohm_model::{GroupIndex, Index, JobId, NodeId, Purpose, Transaction};
+use ohm_model::{GroupIndex, Index, JobId, NodeId, Nomination, Purpose, Transaction};
 use ohm_stdx::RangeSet;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -53,10 +53,10 @@ impl Held {
         Held { job: job.id, group, count, tasks, priority, purpose, since }
     }
 
-    /// Room for `count` tasks of a group of `job`, the head of its line, until `until_ms`.
-    pub(crate) fn head(job: &Job, group: GroupIndex, count: u32, (until_ms, since): (u64, Index)) -> Held {
-        let (priority, purpose) = (job.spec.priority, Purpose::Head { until_ms });
-        Held { job: job.id, group: group.0, count, tasks: RangeSet::default(), priority, purpose, since }
+    /// A room of `job`, the head of its line, as of the entry `since`.
+    pub(crate) fn head(job: &Job, room: &Nomination, since: Index) -> Held {
+        let (group, count, priority, purpose) = (room.group.0, room.count, job.spec.priority, room.purpose);
+        Held { job: job.id, group, count, tasks: RangeSet::default(), priority, purpose, since }
     }
 
     /// Gives back the room of those of `tasks` that it is for.
@@ -80,6 +80,11 @@ impl Held {
         matches!(self.purpose, Purpose::Head { .. })
     }
 
+    /// Whether nobody needs it before `ms`, in stamped time: its job is to start later.
+    pub(crate) fn starts_after(&self, ms: u64) -> bool {
+        matches!(self.purpose, Purpose::Head { start_ms, .. } if ms <= start_ms)
+    }
+
     /// Whether it is promised to a job that waits until others leave: nobody asks whether the room is there yet.
     pub fn is_promised(&self) -> bool {
         self.is_preemptor() || self.is_head()
@@ -88,7 +93,7 @@ impl Held {
     /// When it ends by itself, in stamped time.
     pub(crate) fn ends_ms(&self) -> Option<u64> {
         match self.purpose {
-            Purpose::Preemptor { expires_ms: ends_ms } | Purpose::Head { until_ms: ends_ms } => Some(ends_ms),
+            Purpose::Preemptor { expires_ms: ends_ms } | Purpose::Head { until_ms: ends_ms, .. } => Some(ends_ms),
             Purpose::Move | Purpose::Spare | Purpose::Repair => None,
         }
     }

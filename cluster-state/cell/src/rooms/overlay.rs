@@ -32,6 +32,8 @@ pub struct Overlay {
     placed: BTreeMap<(JobId, GroupIndex), Vec<TasksOn>>,
     /// Jobs whose spares are room for their own tasks.
     pub(super) lent: Vec<JobId>,
+    /// Whether what is planned begins only once others have ended.
+    pub later: bool,
     /// Room that is held besides.
     held: BTreeMap<NodeId, Vec<Held>>,
     /// Nodes whose held room, as the cell has it, does not count.

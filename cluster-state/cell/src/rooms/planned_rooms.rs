@@ -48,7 +48,7 @@ impl<'a> PlannedRooms<'a> {
     /// Whether the rooms on `node` fit there together, beside what else is on it and kept there for others: spares of
     /// the job are room for its own tasks. The overlay is as before afterwards.
     pub fn fit_on(&self, cell: &Cell, over: &mut Overlay, node: NodeId) -> bool {
-        let before = over.savepoint();
+        let (before, was_later) = (over.savepoint(), std::mem::replace(&mut over.later, true));
         if !over.lent.contains(&self.job.id) {
             over.lend_spares(cell, self.job);
         }
@@ -62,6 +62,7 @@ impl<'a> PlannedRooms<'a> {
             fits
         });
         over.roll_back(cell, before);
+        over.later = was_later;
         fit
     }
 

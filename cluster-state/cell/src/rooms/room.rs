@@ -11,6 +11,9 @@ use ohm_model::{ClassId, ConflictReason, GroupIndex, NodeId, ShapeId};
 use ohm_stdx::bug::{self, Bug};
 use std::cmp::Reverse;
 
+/// A plan that is to end in time is committed within this, or it is made anew.
+const COMMITS_WITHIN_MS: u64 = 250;
+
 /// What room is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish<'a> {
@@ -108,7 +111,7 @@ impl<'a> Asker<'a> {
         let (job, priority) = (self.job.id, self.job.spec.priority);
         match self.wish {
             Wish::Return { .. } => false,
-            _ if held.is_head() && self.goes_before_heads() => false,
+            _ if held.is_head() && (self.goes_before_heads() || self.ends_before(what, held)) => false,
             Wish::Repair if held.job == job => !held.spares(job, self.group.0),
             Wish::Repair => held.binds(job, priority),
             Wish::Run { .. } | Wish::Plan { .. } if held.is_earmark() => held.job != job && !self.goes_before(held),
@@ -151,6 +154,18 @@ impl<'a> Asker<'a> {
             Wish::Plan { .. } => self.job.is_only_repaired(self.group),
             Wish::Return { .. } | Wish::Spare { .. } => false,
         }
+    }
+
+    /// Whether waiting tasks are gone for sure before `held` is needed. A plan takes time until it is committed, and
+    /// what begins only once others have ended may end at any time.
+    fn ends_before(&self, what: WhatIf<'_>, held: &Held) -> bool {
+        let commits_within_ms = match self.wish {
+            Wish::Run { .. } => 0,
+            Wish::Plan { moving: false, .. } if !what.over.later => COMMITS_WITHIN_MS,
+            _ => return false,
+        };
+        let Some(ends_ms) = self.job.ends_by_ms(what.cell.now_ms) else { return false };
+        held.starts_after(ends_ms.saturating_add(commits_within_ms)) || bug::is_planted(Bug::OutstayHead)
     }
 
     /// For how many other tasks of the own group room on `node` is kept: for those on the move, and as spares.

@@ -250,6 +250,9 @@ pub struct PastRun {
     pub message: String,
 }
 
+/// Within this a node has seen to it that what it was told to stop is gone, beside the grace period.
+pub const STOPS_WITHIN_MS: u64 = 2_000;
+
 /// How many past runs a job keeps; older ones are dropped.
 pub const PAST_RUNS_MAX: usize = 32;
 
@@ -419,6 +422,16 @@ impl Job {
     pub fn deadline_ms(&self) -> Option<u64> {
         let seconds = self.spec.active_deadline_seconds;
         (seconds > 0).then(|| self.started_ms.saturating_add(seconds.saturating_mul(1000)))
+    }
+
+    /// When nothing of it runs any more for sure if it is placed now, in stamped time: its time is over, the last grace
+    /// period has passed and its node has seen to that. Nothing where it may run as long as it likes.
+    pub fn ends_by_ms(&self, now_ms: u64) -> Option<u64> {
+        let seconds = self.spec.active_deadline_seconds;
+        let begins_ms = if self.started_ms > 0 { self.started_ms } else { now_ms };
+        let grace_ms = self.spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
+        let due_ms = begins_ms.saturating_add(seconds.saturating_mul(1000));
+        (seconds > 0).then(|| due_ms.saturating_add(grace_ms).saturating_add(STOPS_WITHIN_MS))
     }
 
     /// When it fails unless it starts before, in stamped time; nothing while it does not wait under a start deadline.

@@ -2,8 +2,14 @@
 
 use crate::state::jobs::Job;
 use ohm_model::{Index, JobId, PreemptionNeed, RunRef};
+use ohm_stdx::bug::{self, Bug};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// So long a job waits after others stopped for it in vain once; twice as long each time.
+const BACK_OFF_MS: u64 = 1_000;
+/// No longer than this.
+pub(crate) const BACK_OFF_MAX_MS: u64 = 60_000;
 
 /// Jobs were told to stop, whole or in part, for one that lacks what they have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +53,15 @@ impl<'a> Stopping<'a> {
     }
 }
 
+/// Others stopped for a job that did not get what they gave back: it waits before it stops others again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InVain {
+    /// How often in a row.
+    pub times: u32,
+    /// It stops nobody before, in stamped time.
+    pub until_ms: u64,
+}
+
 /// The preemptions of a cell by the job that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemptions {
@@ -54,6 +69,8 @@ pub struct Preemptions {
     /// By a job that has what others gave back for it, or waits for that: those others, and whether it was in return,
     /// since it had been stopped for them before.
     taken_from: BTreeMap<JobId, BTreeMap<JobId, bool>>,
+    /// By a job that waits: for which others stopped in vain.
+    in_vain: BTreeMap<JobId, InVain>,
 }
 
 impl Preemptions {
@@ -89,7 +106,37 @@ impl Preemptions {
 
     /// Whether nothing is known of who was stopped for whom.
     pub(crate) fn knows_nobody(&self) -> bool {
-        self.taken_from.is_empty()
+        self.taken_from.is_empty() && self.in_vain.is_empty()
+    }
+
+    /// How often others stopped in vain for the job since it had what it needs, and until when it stops nobody.
+    pub fn in_vain(&self, job: JobId) -> Option<&InVain> {
+        self.in_vain.get(&job)
+    }
+
+    /// Whether the job waits before it stops others again.
+    pub fn backs_off(&self, job: JobId, now_ms: u64) -> bool {
+        self.in_vain.get(&job).is_some_and(|known| now_ms < known.until_ms) && !bug::is_planted(Bug::PreemptAtOnce)
+    }
+
+    /// All jobs for which others stopped in vain.
+    pub(crate) fn all_in_vain(&self) -> impl Iterator<Item = (JobId, &InVain)> {
+        self.in_vain.iter().map(|(job, known)| (*job, known))
+    }
+
+    /// Others stopped for the job once more in vain; it waits twice as long as the last time, in all no longer than
+    /// [`BACK_OFF_MAX_MS`]. Returns until when.
+    pub(crate) fn note_in_vain(&mut self, job: JobId, now_ms: u64) -> u64 {
+        let known = self.in_vain.entry(job).or_insert(InVain { times: 0, until_ms: 0 });
+        known.times = known.times.saturating_add(1);
+        let back_off_ms = (BACK_OFF_MS << (known.times - 1).min(20)).min(BACK_OFF_MAX_MS);
+        known.until_ms = now_ms.saturating_add(back_off_ms);
+        known.until_ms
+    }
+
+    /// The job has what it needs, or needs it no more.
+    pub(crate) fn forget_in_vain(&mut self, job: JobId) {
+        self.in_vain.remove(&job);
     }
 
     /// Takes note that `victim` is stopped for `job`. What it had got from others it has no more, if it is stopped
@@ -110,6 +157,7 @@ impl Preemptions {
     /// The job is another one from now on.
     pub(crate) fn forget_turns_of(&mut self, job: JobId) {
         self.taken_from.remove(&job);
+        self.in_vain.remove(&job);
         self.taken_from.values_mut().for_each(|from| _ = from.remove(&job));
         self.taken_from.retain(|_, from| !from.is_empty());
     }

@@ -86,8 +86,8 @@ impl Plain {
         if self.other_heads(id).iter().any(|other| self.jobs[other].spec.priority >= job.spec.priority) {
             return Err(ConflictReason::Held);
         }
-        let Purpose::Head { until_ms } = first.purpose else { return Err(ConflictReason::Malformed) };
-        if until_ms <= self.now_ms || until_ms > self.now_ms + HEAD_MS_MAX {
+        let Purpose::Head { start_ms, until_ms, .. } = first.purpose else { return Err(ConflictReason::Malformed) };
+        if start_ms > until_ms || until_ms <= self.now_ms || until_ms > self.now_ms + HEAD_MS_MAX {
             return Err(ConflictReason::LimitReached);
         }
         let mut asked: BTreeMap<u16, u32> = BTreeMap::new();
@@ -138,7 +138,7 @@ impl Plain {
                 }
             }
             self.touch(node, NOBODY);
-            if let Purpose::Head { until_ms } = purpose {
+            if let Purpose::Head { until_ms, .. } = purpose {
                 self.alarm(until_ms, crate::state::Alarm::Hold(node));
             }
         }
@@ -177,6 +177,16 @@ impl Plain {
         }
     }
 
+    /// Whether the job, placed now, has been over for 2 s when the head is to start, however slowly it stops.
+    pub(crate) fn is_gone_before(&self, id: JobId, head: &PlainHold) -> bool {
+        let Purpose::Head { start_ms, .. } = head.purpose else { return false };
+        let job = &self.jobs[&id];
+        let slowest_ms = job.spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
+        let lasts_ms = job.spec.active_deadline_seconds * 1000 + slowest_ms + 2_000;
+        let begins_ms = job.first_placed_ms.unwrap_or(self.now_ms);
+        job.spec.active_deadline_seconds > 0 && begins_ms + lasts_ms <= start_ms
+    }
+
     /// Whether the row is of tasks that heads have to let pass: on the move, or repaired.
     pub(crate) fn goes_before_heads(&self, (id, group): (JobId, u16), first: u32) -> bool {
         let job = &self.jobs[&id];
@@ -206,7 +216,9 @@ impl World {
             transaction.place.clear();
         }
         let until_ms = self.now_ms + if self.dice.chance(30) { HEAD_MS_MAX + 1 } else { 1 + self.dice.below(20_000) };
-        let purpose = Purpose::Head { until_ms };
+        let latest_ms = until_ms + u64::from(self.dice.chance(30));
+        let start_ms = if self.dice.chance(300) { self.now_ms } else { latest_ms };
+        let purpose = Purpose::Head { start_ms, is_guess: self.dice.chance(500), until_ms };
         for (at, group) in job.groups.iter().enumerate() {
             let more = u64::from(self.dice.chance(30));
             let mut left = (u64::from(group.pending.len()) + more) as u32;

@@ -171,7 +171,7 @@ impl PlainHold {
 
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         match self.purpose {
-            Purpose::Preemptor { expires_ms: ends_ms } | Purpose::Head { until_ms: ends_ms } => ends_ms <= now_ms,
+            Purpose::Preemptor { expires_ms: ends_ms } | Purpose::Head { until_ms: ends_ms, .. } => ends_ms <= now_ms,
             Purpose::Move | Purpose::Spare | Purpose::Repair => false,
         }
     }
@@ -326,7 +326,7 @@ impl Plain {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
             let binds = match hold.is_earmark() {
-                _ if hold.is_head() && passes => false,
+                _ if hold.is_head() && (passes || self.is_gone_before(job, hold)) => false,
                 true => hold.job != job && !self.is_repaired_before((job, group), hold),
                 false => hold.is_move() || (holder.spec.priority >= priority && hold.job != job),
             };

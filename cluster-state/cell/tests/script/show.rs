@@ -5,8 +5,8 @@ use super::parse::{Words, lease};
 use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, Entry, EventKind, JobId, JobOutcome, Move, NodeId, Outcome, PreemptionChange, PreemptionEvent, ResourceId,
-    StopCause, Verdict, resources,
+    Command, Entry, EventKind, HeadStart, JobId, JobOutcome, Move, NodeId, Outcome, PreemptionChange, PreemptionEvent,
+    ResourceId, StopCause, Verdict, resources,
 };
 use std::fmt::Write;
 
@@ -186,8 +186,11 @@ impl Script {
                 format!("{name}/{group} has room for {count} less on {}: {reason}", self.node_name(*node))
             }
             EventKind::ClaimOver { name, group, reason, .. } => format!("{name}/{group} claims no more: {reason}"),
-            EventKind::HeadWaits { name, tasks, nodes, until_ms, .. } => {
-                format!("{name} is head of its line: {tasks} tasks on {nodes} nodes until {until_ms}")
+            EventKind::HeadWaits(HeadStart { name, tasks, nodes, start_ms, is_guess, until_ms, .. }) => {
+                let about = if *is_guess { "about " } else { "" };
+                format!(
+                    "{name} is head of its line: {tasks} tasks on {nodes} nodes from {about}{start_ms} until {until_ms}"
+                )
             }
             EventKind::HeadOver { name, reason, .. } => format!("{name} is head no more: {reason}"),
             _ => panic!("{kind:?} has no words"),

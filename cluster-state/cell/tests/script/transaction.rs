@@ -121,7 +121,7 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`, `… head TIME`, `… spare`, or `JOB/GROUP FIRST..END on NODE moving`
+    /// `JOB/GROUP COUNT on NODE until TIME`, `… head TIME [start=TIME] [guessed]`, `… spare`, or `JOB/GROUP FIRST..END on NODE moving`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
         let tasks = words.need("a count, or a range of tasks");
@@ -131,7 +131,11 @@ impl Script {
         };
         let node = self.node(words);
         let purpose = match words.need("until, head, moving or spare") {
-            "head" => Purpose::Head { until_ms: parse::time(words.need("a time"), self.now_ms) },
+            "head" => {
+                let until_ms = parse::time(words.need("a time"), self.now_ms);
+                let start_ms = words.option("start").map_or(self.now_ms, |start| parse::time(start, self.now_ms));
+                Purpose::Head { start_ms, is_guess: words.take("guessed"), until_ms }
+            }
             "moving" => Purpose::Move,
             "spare" => Purpose::Spare,
             "until" => Purpose::Preemptor { expires_ms: parse::time(words.need("a time"), self.now_ms) },

@@ -5,7 +5,7 @@ use super::views::{
     causes, head_text, heads_text, held_for_repairs, held_text, job_summary, node_requests, node_requests_text, owed,
     owed_text, replicas,
 };
-use ohm_cell::{Cell, Job, JobState, stop_policy_of};
+use ohm_cell::{Cell, Job, JobState, preemptions, stop_policy_of};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
 use ohm_model::Class;
 use ohm_model::resources::display;
@@ -105,12 +105,20 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     view.details.extend(owed_text(&owed, cell.now_ms()).into_iter().chain(held_text(&view.held_for)));
     let requests = node_requests(job);
     view.details.extend(node_requests_text(cell, job, &requests));
-    view.details.extend(head_text(cell, job));
+    view.details.extend(head_text(cell, job).into_iter().chain(in_vain_text(cell, job)));
     if waits {
         view.details.extend(heads_text(cell, job));
     }
     (view.owed, view.node_requests) = (owed, requests);
     if waits && replicas(cell, class) == 0 { without_scheduler(name, class, view) } else { view }
+}
+
+/// Why the job stops nobody for a while, if it does not.
+fn in_vain_text(cell: &Cell, job: &Job) -> Option<String> {
+    let in_vain = preemptions(cell).in_vain(job.id).filter(|in_vain| cell.now_ms() < in_vain.until_ms)?;
+    let seconds = (in_vain.until_ms - cell.now_ms()).div_ceil(1000);
+    let times = if in_vain.times == 1 { "once".to_string() } else { format!("{} times", in_vain.times) };
+    Some(format!("Others stopped for it in vain {times}: it stops nobody for another {seconds} s."))
 }
 
 fn of_answer(cell: &Cell, job: &Job, answer: Answer, view: ExplainView) -> ExplainView {

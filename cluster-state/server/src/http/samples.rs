@@ -112,6 +112,8 @@ fn job_summary() -> JobSummary {
         labels: texts(),
         submitted_ms: 1,
         started_ms: 1,
+        expected_start_ms: 1,
+        expected_start_is_guess: true,
         finished_ms: 1,
         tasks: counts(),
     }

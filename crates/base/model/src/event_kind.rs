@@ -1,6 +1,7 @@
 //! The kinds of events: what happened, for people and for whoever must react. Events name things as people do.
 
 use crate::condition::{ConditionAction, ConditionKind};
+use crate::head::HeadStart;
 use crate::ids::{Incarnation, JobId, NodeId};
 use crate::node::NodeHealth;
 use crate::provisioning::RequestChange;
@@ -463,18 +464,7 @@ pub enum EventKind {
         reason: String,
     },
     /// The job is the head of its line: what becomes free where it is to stand is kept for it.
-    HeadWaits {
-        /// The job.
-        job: JobId,
-        /// Its name.
-        name: String,
-        /// For how many tasks.
-        tasks: u32,
-        /// On how many nodes.
-        nodes: u32,
-        /// Until when at most, in stamped milliseconds.
-        until_ms: u64,
-    },
+    HeadWaits(HeadStart),
     /// Nothing is kept for the job as for the head of its line any more.
     HeadOver {
         /// Which job it was.

@@ -13,6 +13,7 @@ pub mod condition;
 mod contradiction;
 pub mod event;
 pub mod event_kind;
+pub mod head;
 pub mod ids;
 pub mod job;
 pub mod lease;
@@ -41,6 +42,7 @@ pub use condition::{ConditionAction, ConditionKind, NodeCondition};
 pub use contradiction::TopologyContradiction;
 pub use event::Event;
 pub use event_kind::EventKind;
+pub use head::HeadStart;
 pub use ids::{
     ClassId, DomainId, Epoch, FlavorResource, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef,
     Sequence, SessionId, ShapeId, TaskIndex, TaskRef,

@@ -1,6 +1,7 @@
 //! Whom an event is about.
 
 use crate::event_kind::EventKind;
+use crate::head::HeadStart;
 use crate::ids::{JobId, NodeId};
 use crate::preemption::PreemptionEvent;
 use crate::queue::QueueStopEvent;
@@ -57,7 +58,7 @@ impl EventKind {
             | EventKind::RoomEarmarked { job, name, .. }
             | EventKind::EarmarkGone { job, name, .. }
             | EventKind::ClaimOver { job, name, .. }
-            | EventKind::HeadWaits { job, name, .. }
+            | EventKind::HeadWaits(HeadStart { job, name, .. })
             | EventKind::HeadOver { job, name, .. }
             | EventKind::Reconciled { job, name, .. } => Subject::Job { id: Some(*job), name },
             EventKind::JobForgotten { name } => Subject::Job { id: None, name },

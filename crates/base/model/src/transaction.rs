@@ -89,8 +89,12 @@ pub enum Purpose {
     /// gives it as it becomes free.
     Repair,
     /// For the job at the head of its line, which waits until others have ended there. All rooms of one head are named
-    /// in one transaction.
+    /// in one transaction. What surely ends before the job is to start may run there meanwhile.
     Head {
+        /// When the job is to start, in stamped milliseconds.
+        start_ms: u64,
+        /// Whether that is guessed: nobody knows when some of what runs there ends.
+        is_guess: bool,
         /// Ends at this stamped time, in milliseconds, if the job does not stand before.
         until_ms: u64,
     },
@@ -237,7 +241,8 @@ pub enum ConflictReason {
     /// A port is taken.
     PortTaken(u16),
     /// The group's limit per node would be exceeded, or that of tasks on the move at the same time; or the time to
-    /// claim room for a repair is over; or the job may not be the head of its line yet, or for so long.
+    /// claim room for a repair is over; or the job may not be the head of its line yet, or for so long; or it waits
+    /// because others stopped for it in vain.
     LimitReached,
     /// The room is kept for a nominated job of this or higher priority, for a repair, or for another head of the
     /// same line.

@@ -155,6 +155,10 @@ pub enum Bug {
     IgnoreStrictOrder,
     /// Plans that were made before a queue was held still commit.
     StartInHeldQueue,
+    /// A job for which others stopped in vain stops others again at once.
+    PreemptAtOnce,
+    /// What ends later than the head of a line is to start runs in its room, too.
+    OutstayHead,
 }
 
 impl Bug {
@@ -162,7 +166,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 72] = [
+    pub const ALL: [Bug; 74] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -235,6 +239,8 @@ impl Bug {
         Bug::ForgetPromisedQuota,
         Bug::IgnoreStrictOrder,
         Bug::StartInHeldQueue,
+        Bug::PreemptAtOnce,
+        Bug::OutstayHead,
     ];
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         | EventKind::RoomEarmarked { .. }
         | EventKind::EarmarkGone { .. }
         | EventKind::ClaimOver { .. } => super::owed::of_claim(cell, &event.kind, view),
-        EventKind::HeadWaits { .. } | EventKind::HeadOver { .. } => super::heads::of_head(event, view),
+        EventKind::HeadWaits(_) | EventKind::HeadOver { .. } => super::heads::of_head(event, view),
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }

@@ -2,23 +2,46 @@
 
 use super::owed::names;
 use ohm_cell::{Cell, Held, Job};
-use ohm_model::{Event, EventKind, JobId, Purpose};
+use ohm_model::{Event, EventKind, HeadStart, JobId, Purpose};
 use ohm_wire::api::EventView;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is kept for `job` as for the head of its line, as a sentence.
 pub(crate) fn head_text(cell: &Cell, job: &Job) -> Option<String> {
+    let Start { ms, is_guess, until_ms } = start_of(cell, job)?;
     let kept: Vec<_> = cell.nominations().of_job(job.id).filter(|(_, held)| held.is_head()).collect();
-    let (_, held) = kept.first()?;
-    let Purpose::Head { until_ms } = held.purpose else { return None };
     let tasks: u32 = kept.iter().map(|(_, held)| held.count).sum();
     let nodes: BTreeSet<&str> = kept.iter().map(|(node, _)| cell.nodes().name(*node)).collect();
-    let seconds = until_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
-    let tasks = counted(tasks, "task");
-    let nodes = names(nodes.into_iter().collect());
+    let seconds = |ms: u64| ms.saturating_sub(cell.now_ms()).div_ceil(1000);
+    let (start, assumed) = match is_guess {
+        true => ("in about", "what has run there for a time is taken to run for as long again"),
+        false => ("within", "by then all that runs there has reached its activeDeadlineSeconds, or was told to stop"),
+    };
     Some(format!(
-        "It is the head of its line: what becomes free on {nodes} is kept for {tasks} of it, for another {seconds} s."
+        "It is the head of its line and expected to start {start} {} s: {assumed}. What becomes free on {} is kept for \
+         {} of it, for another {} s; what surely ends before may run there meanwhile.",
+        seconds(ms),
+        names(nodes.into_iter().collect()),
+        counted(tasks, "task"),
+        seconds(until_ms)
     ))
+}
+
+/// When the head of a line is to start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// In stamped time.
+    pub(crate) ms: u64,
+    pub(crate) is_guess: bool,
+    /// So long room is kept for it at most.
+    until_ms: u64,
+}
+
+/// When `job` is to start, if it is the head of its line.
+pub(crate) fn start_of(cell: &Cell, job: &Job) -> Option<Start> {
+    let (_, held) = cell.nominations().of_job(job.id).find(|(_, held)| held.is_head())?;
+    let Purpose::Head { start_ms: ms, is_guess, until_ms } = held.purpose else { return None };
+    Some(Start { ms, is_guess, until_ms })
 }
 
 /// Other jobs, heads of their lines, for which room is kept that `job` may not take, each in a sentence.
@@ -42,12 +65,15 @@ pub(crate) fn heads_text(cell: &Cell, job: &Job) -> Vec<String> {
 /// What is told of the head of a line.
 pub(crate) fn of_head(event: &Event, view: EventView) -> EventView {
     match &event.kind {
-        EventKind::HeadWaits { name, tasks, nodes, until_ms, .. } => {
-            let seconds = until_ms.saturating_sub(event.at_ms).div_ceil(1000);
+        EventKind::HeadWaits(HeadStart { name, tasks, nodes, start_ms, is_guess, until_ms, .. }) => {
+            let seconds = |ms: &u64| ms.saturating_sub(event.at_ms).div_ceil(1000);
             let (tasks_text, nodes) = (counted(*tasks, "task"), counted(*nodes, "node"));
+            let start = if *is_guess { "in about" } else { "within" };
             let message = format!(
-                "job {name}: is the head of its line; what becomes free on {nodes} is kept for {tasks_text} of it, for \
-                 {seconds} s at most"
+                "job {name}: is the head of its line and expected to start {start} {} s; what becomes free on {nodes} \
+                 is kept for {tasks_text} of it, for {} s at most",
+                seconds(start_ms),
+                seconds(until_ms)
             );
             EventView { kind: "headWaits".into(), message, job: name.clone(), count: *tasks, ..view }
         }

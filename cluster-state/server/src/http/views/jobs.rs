@@ -1,5 +1,6 @@
 //! Jobs.
 
+use super::heads::start_of;
 use super::words::{amounts, shard, stop_cause};
 use ohm_cell::{
     Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Standing, Task, TaskState, UnhealthyCause,
@@ -24,7 +25,7 @@ pub(crate) struct TaskWindow {
 pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
     job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
-    let held = held(cell, job);
+    let (held, start) = (held(cell, job), start_of(cell, job));
     JobSummary {
         name: job.spec.name.clone(),
         class: job.spec.class.name().to_string(),
@@ -37,6 +38,8 @@ pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
         labels: job.spec.labels.clone(),
         submitted_ms: job.submitted_ms,
         started_ms: job.started_ms,
+        expected_start_ms: start.map_or(0, |start| start.ms),
+        expected_start_is_guess: start.is_some_and(|start| start.is_guess),
         finished_ms: job.finished_ms,
         tasks,
     }

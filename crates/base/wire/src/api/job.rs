@@ -47,6 +47,12 @@ pub struct JobSummary {
     pub submitted_ms: u64,
     /// When it was first placed; 0 before.
     pub started_ms: u64,
+    /// When it is expected to start, while room is kept for it as for the head of its line; 0 else.
+    #[serde(skip_serializing_if = "is_default")]
+    pub expected_start_ms: u64,
+    /// Whether that is guessed: not all that it waits for has a deadline.
+    #[serde(skip_serializing_if = "is_default")]
+    pub expected_start_is_guess: bool,
     /// When it ended; 0 before.
     pub finished_ms: u64,
     /// Its tasks, counted over all groups.

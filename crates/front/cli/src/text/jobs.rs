@@ -18,7 +18,7 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
         grid.row([
             job.name.clone(),
             job.class.clone(),
-            if job.held.is_empty() { job.state.clone() } else { "held".to_string() },
+            state(job, style),
             tasks(&job.tasks),
             job.priority.to_string(),
             job.queue.clone(),
@@ -31,6 +31,28 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
         text.push_str(&format!("{} of {}; --limit shows more\n", list.jobs.len(), counted(list.total, "job")));
     }
     text
+}
+
+/// The state of a job, and when it is expected to start: `pending (in ~40s)`, guessed, or `pending (in 40s)`.
+fn state(job: &JobSummary, style: &Style) -> String {
+    match job.expected_start_ms {
+        _ if !job.held.is_empty() => "held".to_string(),
+        0 => job.state.clone(),
+        start_ms => {
+            let about = if job.expected_start_is_guess { "~" } else { "" };
+            format!("{} (in {about}{})", job.state, length(start_ms.saturating_sub(style.now_ms)))
+        }
+    }
+}
+
+/// When a job is expected to start, with what that rests on.
+fn expected_start(job: &JobSummary, style: &Style) -> String {
+    let left = length(job.expected_start_ms.saturating_sub(style.now_ms));
+    match (job.expected_start_ms, job.expected_start_is_guess) {
+        (0, _) => String::new(),
+        (_, false) => format!("within {left}, when what it waits for has reached its deadline"),
+        (_, true) => format!("in about {left}, if what it waits for runs for as long again as it has"),
+    }
 }
 
 /// Tasks by state, those that are there: `2 running, 3 pending`.
@@ -99,6 +121,7 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
         |ms: u64| if ms == 0 { String::new() } else { format!("{} UTC ({} ago)", utc(ms), age(style.now_ms, ms)) };
     lines.push(("Submitted", when(summary.submitted_ms)));
     lines.push(("Started", when(summary.started_ms)));
+    lines.push(("Starts", expected_start(summary, style)));
     lines.push(("Finished", when(summary.finished_ms)));
     if summary.started_ms > 0 && summary.finished_ms > 0 {
         lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
@@ -264,6 +287,24 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
 "
         );
         assert_eq!(jobs_table(&JobList::default(), &PLAIN), "no jobs\n");
+    }
+
+    #[test]
+    fn it_is_told_when_a_job_is_expected_to_start() {
+        let head = |expected_start_is_guess, held: &str| JobSummary {
+            expected_start_ms: PLAIN.now_ms + 40_000,
+            expected_start_is_guess,
+            held: held.into(),
+            ..summary("gang", "pending", TaskCounts::default())
+        };
+        assert_eq!(state(&head(false, ""), &PLAIN), "pending (in 40s)");
+        assert_eq!(state(&head(true, ""), &PLAIN), "pending (in ~40s)");
+        assert_eq!(state(&head(true, "Hold"), &PLAIN), "held");
+        let known = "within 40s, when what it waits for has reached its deadline";
+        assert_eq!(expected_start(&head(false, ""), &PLAIN), known);
+        let guess = "in about 40s, if what it waits for runs for as long again as it has";
+        assert_eq!(expected_start(&head(true, ""), &PLAIN), guess);
+        assert_eq!(expected_start(&summary("new", "pending", TaskCounts::default()), &PLAIN), "");
     }
 
     #[test]
