@@ -6,8 +6,8 @@ use crate::books::Books;
 use crate::facts::{Fact, Taken, is_granted};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, EventKind, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, Purpose, RunRef, StopCause,
-    Transaction, Verdict,
+    Command, EventKind, Index, JobId, NodeHealth, NodeId, Nomination, OnDisconnect, Outcome, Purpose, RunRef,
+    StopCause, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,6 +88,12 @@ impl Claims {
 
     fn commit(&mut self, (since, now_ms): (Index, u64), transaction: &Transaction, verdict: &Verdict) {
         let granted = |row: Row| is_granted(transaction, verdict, row);
+        let is_head = |row: &Nomination| matches!(row.purpose, Purpose::Head { .. });
+        let mut heads = transaction.nominate.iter().enumerate().filter(|(_, row)| is_head(row));
+        // A head that is planned anew has these rooms in place of its former ones.
+        if let Some((_, head)) = heads.rfind(|(at, _)| granted(Row::Nominate(*at as u32))) {
+            self.claims.retain(|claim| claim.start_ms.is_none() || claim.job != head.job);
+        }
         for (at, row) in transaction.nominate.iter().enumerate() {
             let (tasks, start_ms, until_ms) = match row.purpose {
                 Purpose::Preemptor { expires_ms } => (None, None, expires_ms),

@@ -17,7 +17,7 @@ use crate::p7_repairs::Repairs;
 use crate::p10_ledger::Ledger;
 use crate::p10_liveness::fits_in_time;
 use crate::turns::Turn;
-use ohm_model::{Class, Command, EventKind, Index, JobId, JobSpec, NodeId, Outcome};
+use ohm_model::{Class, Command, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So long others of the line may go on to start after a job has waited as long as its profile says: whoever plans it
@@ -52,13 +52,17 @@ impl Waits {
 #[derive(Default)]
 pub(crate) struct Heads {
     waits: BTreeMap<JobId, Waits>,
-    /// Groups of which the entry at hand placed new work, by node.
-    new: BTreeMap<NodeId, BTreeSet<(JobId, u16)>>,
+    /// How many tasks of which groups the entry at hand placed as new work, by node.
+    new: BTreeMap<NodeId, BTreeMap<(JobId, u16), u32>>,
     /// Nodes where it placed repairs, moves or runs that returned, or whose state it changed.
     changed: BTreeSet<NodeId>,
     /// When jobs began that were placed once: they were placed first, or resumed.
     began_ms: BTreeMap<JobId, u64>,
     suspended: BTreeSet<JobId>,
+    /// For how long something of jobs may run.
+    spans_ms: BTreeMap<JobId, u64>,
+    /// Jobs that the entry at hand gave more time, and when nothing of them would have run any more.
+    longer: BTreeMap<JobId, u64>,
 }
 
 impl Heads {
@@ -66,6 +70,7 @@ impl Heads {
     pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>]) {
         self.new.clear();
         self.changed.clear();
+        self.longer.clear();
         let is_profile = |(command, outcome): &Taken<'_>| {
             let named = matches!(command, Command::PutSchedulingProfile(_) | Command::RemoveSchedulingProfile { .. });
             named && matches!(outcome, Outcome::Done)
@@ -78,6 +83,9 @@ impl Heads {
     /// Takes note of one fact; `books` knows of it already, `repairs` and `claims` do not.
     pub(crate) fn note(&mut self, fact: &Fact<'_>, (books, repairs, claims): (&Books, &Repairs, &Claims)) {
         self.changed.extend(fact.changed_node());
+        if let Fact::Submitted { job, .. } | Fact::Updated { job, .. } = *fact {
+            self.note_span(job, books);
+        }
         let Fact::Happened { at_ms, kind } = *fact else { return };
         if let EventKind::JobState { job, state, .. } = kind {
             self.note_state(*job, state, at_ms);
@@ -88,7 +96,15 @@ impl Heads {
         if claims.moves(*job) || (*first..first + count).any(goes_before) {
             self.changed.insert(*node);
         } else {
-            self.new.entry(*node).or_default().insert((*job, *group));
+            *self.new.entry(*node).or_default().entry((*job, *group)).or_default() += count;
+        }
+    }
+
+    fn note_span(&mut self, job: JobId, books: &Books) {
+        let Some(span_ms) = books.jobs.get(&job).map(span_ms) else { return };
+        let former_ms = self.spans_ms.insert(job, span_ms).filter(|former_ms| *former_ms < span_ms);
+        if let (Some(former_ms), Some(began_ms)) = (former_ms, self.began_ms.get(&job)) {
+            self.longer.insert(job, began_ms.saturating_add(former_ms));
         }
     }
 
@@ -106,17 +122,39 @@ impl Heads {
     /// When nothing of the job runs any more, if it has a deadline.
     fn ends_ms(&self, job: JobId, books: &Books) -> Option<u64> {
         let spec = books.jobs.get(&job).filter(|spec| spec.active_deadline_seconds > 0)?;
-        let grace_ms = spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
-        Some(self.began_ms.get(&job)? + spec.active_deadline_seconds * 1000 + grace_ms)
+        Some(self.began_ms.get(&job)?.saturating_add(span_ms(spec)))
     }
 
     /// Judges an entry, when all of it is known.
     pub(crate) fn judge(&mut self, index: Index, ledger: &Ledger<'_>) -> Vec<Broken> {
+        let mut broken = self.outstaying(index, ledger);
         if self.new.is_empty() {
-            return Vec::new();
+            return broken;
         }
-        let mut broken = self.taken_promises(index, ledger);
+        broken.extend(self.taken_promises(index, ledger));
         broken.extend(self.starving(index, ledger));
+        broken
+    }
+
+    /// Who stands in a head's room, was to be gone in time, and was given more time: the head has to know.
+    fn outstaying(&self, index: Index, ledger: &Ledger<'_>) -> Vec<Broken> {
+        let mut broken = Vec::new();
+        for (job, former_ms) in &self.longer {
+            let ends_ms = self.ends_ms(*job, ledger.books).unwrap_or(u64::MAX);
+            let is_outstayed = |head: &HeadRoom| {
+                head.since < index && *former_ms <= head.start_ms && ends_ms > head.start_ms && head.job != *job
+            };
+            let nodes: BTreeSet<NodeId> =
+                ledger.books.live_of(*job).filter(|run| !run.stopping).map(|run| run.node).collect();
+            let heads = nodes.iter().flat_map(|node| ledger.claims.of_heads(*node)).filter(is_outstayed);
+            if let Some(head) = heads.last() {
+                let (job, head, late_ms) = (ledger.title(*job), ledger.title(head.job), ends_ms - head.start_ms);
+                let what = format!(
+                    "entry {index}: {job} is given more time, until {late_ms} ms after {head} is to start where it runs"
+                );
+                broken.push(Broken::new("P10", what));
+            }
+        }
         broken
     }
 
@@ -133,32 +171,35 @@ impl Heads {
                 ledger.claims.of_heads(*node).filter(move |head| outranks(head) && is_needed(head))
             };
             // What may pass one head takes what the others have less of.
-            if groups.iter().any(|(by, _)| promised(*by).count() < ledger.claims.of_heads(*node).count()) {
-                continue;
-            }
-            for (by, group) in groups.iter().filter(|(by, _)| promised(*by).all(|head| head.since < index)) {
+            let passes = |by: JobId| promised(by).count() < ledger.claims.of_heads(*node).count();
+            let passed = groups.iter().filter(|((by, _), _)| passes(*by));
+            let passed: Vec<_> =
+                passed.filter_map(|((by, group), count)| Some((group_of(ledger, *by, *group)?, count))).collect();
+            let is_bound = |by: JobId| !passes(by) && promised(by).all(|head| head.since < index);
+            for (by, group) in groups.keys().filter(|(by, _)| is_bound(*by)) {
                 let room = ledger.room_beside_runs(*node);
                 let mut promises: BTreeMap<&str, i64> = BTreeMap::new();
                 for head in promised(*by) {
-                    let spec =
-                        ledger.books.jobs.get(&head.job).and_then(|spec| spec.groups.get(usize::from(head.group)));
+                    let spec = group_of(ledger, head.job, head.group);
                     for (name, amount) in spec.into_iter().flat_map(|group| &group.requests) {
                         *promises.entry(name).or_default() += amount * i64::from(head.count);
                     }
                 }
-                let spec = ledger.books.jobs.get(by).and_then(|spec| spec.groups.get(usize::from(*group)));
-                let asks =
-                    |name: &str| spec.is_some_and(|group| group.requests.get(name).is_some_and(|asked| *asked > 0));
-                let short = promises.iter().find(|(name, amount)| asks(name) && room.free(name) < **amount);
+                let amount_of = |group: &GroupSpec, name: &str| group.requests.get(name).copied().unwrap_or(0);
+                let left = |name: &str| {
+                    let passed = passed.iter().map(|(group, count)| amount_of(group, name) * i64::from(**count));
+                    room.free(name) + passed.sum::<i64>()
+                };
+                let asks = |name: &str| group_of(ledger, *by, *group).is_some_and(|group| amount_of(group, name) > 0);
+                let short = promises.iter().find(|(name, amount)| asks(name) && left(name) < **amount);
                 if let Some((name, amount)) = short {
-                    let title = |job: JobId| ledger.books.jobs.get(&job).map_or("?", |spec| spec.name.as_str());
-                    let heads: Vec<&str> = promised(*by).map(|head| title(head.job)).collect();
-                    let by = title(*by);
+                    let heads: Vec<&str> = promised(*by).map(|head| ledger.title(head.job)).collect();
                     let what = format!(
-                        "entry {index}: {by} takes room on {node}, where {amount} of {name} are promised to {} and {} \
+                        "entry {index}: {} takes room on {node}, where {amount} of {name} are promised to {} and {} \
                          are left",
+                        ledger.title(*by),
                         heads.join(", "),
-                        room.free(name)
+                        left(name)
                     );
                     broken.push(Broken::new("P10", what));
                 }
@@ -206,7 +247,7 @@ impl Heads {
     /// The last turn of each class of which the entry placed new work.
     fn last_turns(&self, ledger: &Ledger<'_>) -> BTreeMap<Class, Turn> {
         let mut last = BTreeMap::new();
-        for (by, _) in self.new.values().flatten() {
+        for (by, _) in self.new.values().flat_map(BTreeMap::keys) {
             let Some(spec) = ledger.books.jobs.get(by).filter(|spec| spec.queue.is_empty()) else { continue };
             let turn = ledger.turns.of(*by, spec);
             let last = last.entry(spec.class).or_insert(turn);
@@ -214,6 +255,19 @@ impl Heads {
         }
         last
     }
+}
+
+fn group_of<'a>(ledger: &Ledger<'a>, job: JobId, group: u16) -> Option<&'a GroupSpec> {
+    ledger.books.jobs.get(&job)?.groups.get(usize::from(group))
+}
+
+/// For how long something of the job may run at most; without end where it has no deadline.
+fn span_ms(spec: &JobSpec) -> u64 {
+    if spec.active_deadline_seconds == 0 {
+        return u64::MAX;
+    }
+    let grace_ms = spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
+    spec.active_deadline_seconds.saturating_mul(1000).saturating_add(grace_ms)
 }
 
 /// Whether nothing of the job stands, no room is promised to it, and it may become the head of the line of its class.

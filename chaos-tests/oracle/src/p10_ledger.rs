@@ -57,6 +57,11 @@ pub(crate) struct Missing {
 }
 
 impl Ledger<'_> {
+    /// The name of a job.
+    pub(crate) fn title(&self, job: JobId) -> &str {
+        self.books.jobs.get(&job).map_or("?", |spec| spec.name.as_str())
+    }
+
     fn rooms(&self) -> &Rooms {
         self.counted.rooms.get_or_init(|| rooms_beside(self.books, |_, _| true))
     }

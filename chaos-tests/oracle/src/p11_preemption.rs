@@ -104,14 +104,7 @@ impl Preemptions {
                 self.preempting((index, at_ms), *job, &asked, (known, kept), &mut tell);
             }
             EventKind::Preemption(PreemptionEvent { job, change: PreemptionChange::Over { reason }, .. }) => {
-                self.promises.remove(job);
-                match reason.as_str() {
-                    "a room of it is lost" | "its time is over" => {
-                        let times = self.in_vain.get(job).map_or(0, |(times, _)| *times);
-                        self.in_vain.insert(*job, (times + 1, at_ms));
-                    }
-                    _ => _ = self.in_vain.remove(job),
-                }
+                self.over((*job, at_ms), reason);
                 self.settle_turns(*job, known);
             }
             EventKind::CheckChanged { job, .. }
@@ -134,9 +127,13 @@ impl Preemptions {
             EventKind::NodeHealth { .. } | EventKind::NodeCordoned { .. } | EventKind::NodeDraining { .. } => {
                 self.again.clear();
             }
-            EventKind::Placed { job, group, first, .. } if !known.books.has_returned(*job, *group, *first) => {
-                self.placed_ms.entry(*job).or_insert(at_ms);
+            EventKind::Placed { job, group, first, .. } => {
                 self.in_vain.remove(job);
+                self.promises.get_mut(job).into_iter().for_each(|promise| promise.got_some = true);
+                if known.books.has_returned(*job, *group, *first) {
+                    return;
+                }
+                self.placed_ms.entry(*job).or_insert(at_ms);
                 self.again.retain(|(taker, _), _| taker != job);
                 self.judge_taking(*job, known, &mut tell);
             }
@@ -199,7 +196,19 @@ impl Preemptions {
         let whole = victims.iter().filter(|victim| victim.is_whole()).map(|victim| victim.job);
         let stopping = whole.filter(|victim| known.stands(*victim)).collect();
         let for_room = victims.first().is_some_and(|victim| victim.need == PreemptionNeed::Room);
-        self.promises.insert(job, Promise { victims: named, stopping, since: index, for_room });
+        self.promises.insert(job, Promise { victims: named, stopping, since: index, for_room, got_some: false });
+    }
+
+    /// What was promised to a job is over: in vain, if it got nothing of it.
+    fn over(&mut self, (job, at_ms): (JobId, u64), reason: &str) {
+        let got_some = self.promises.remove(&job).is_some_and(|promise| promise.got_some);
+        let may_be_vain = ["a room of it is lost", "its time is over", "its rooms are used, or lost"];
+        if got_some || !may_be_vain.contains(&reason) {
+            self.in_vain.remove(&job);
+            return;
+        }
+        let times = self.in_vain.get(&job).map_or(0, |(times, _)| *times);
+        self.in_vain.insert(job, (times + 1, at_ms));
     }
 
     /// Whether so much of a job stops already: all of it for others, or one of the tasks that are named.

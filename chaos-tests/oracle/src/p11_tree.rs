@@ -40,6 +40,8 @@ pub(crate) struct Promise {
     pub(crate) since: Index,
     /// Whether it is room that the job lacks.
     pub(crate) for_room: bool,
+    /// Whether anything of the job was placed since.
+    pub(crate) got_some: bool,
 }
 
 /// The promises that last, by the job that waits.

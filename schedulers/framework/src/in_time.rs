@@ -25,8 +25,12 @@ use std::collections::BTreeSet;
 const AHEAD_MS: u64 = 3_600_000;
 /// Room is kept for so long after the job could have started.
 const SLACK_MS: u64 = 600_000;
+/// A head is planned anew where it may start earlier by more than this.
+const SOONER_MS: u64 = 1_000;
 /// A job for which no such room was found, or not granted, is looked at again after this.
 const AGAIN_MS: u64 = 5_000;
+/// So is one for which room is kept, whether it may start sooner.
+const HEAD_AGAIN_MS: u64 = 10_000;
 
 /// The plan that keeps room in time for a job that finds none now, if it may become the head of its line.
 pub(crate) fn claim_head<P: Planner>(
@@ -44,18 +48,20 @@ pub(crate) fn claim_head<P: Planner>(
     }
     let job = cell.jobs().get(item.job)?;
     let is_passed = core.heads.is_passed(job);
-    match may_head(cell, job) {
-        Ok(()) => {}
+    let (before_ms, again_ms) = match may_head(cell, job) {
+        Ok(()) => (u64::MAX, AGAIN_MS),
+        // Who is a head may start sooner than planned once others have ended before their time.
+        Err(NoHead::IsHead(start_ms)) => (start_ms.saturating_sub(SOONER_MS), HEAD_AGAIN_MS),
         Err(NoHead::Impatient(due_ms)) => {
             core.heads.put_off(item.job, due_ms);
             return None;
         }
-        Err(NoHead::NothingWaits | NoHead::IsHead | NoHead::Behind(_)) => return None,
-    }
-    if !is_passed {
+        Err(NoHead::NothingWaits | NoHead::Behind(_)) => return None,
+    };
+    if !is_passed || before_ms <= now_ms {
         return None;
     }
-    core.heads.put_off(item.job, now_ms.saturating_add(AGAIN_MS));
+    core.heads.put_off(item.job, now_ms.saturating_add(again_ms));
     // What other plans of this pass took stays taken: those rows are told to the planner as any others are.
     let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
     let mut read_anew = BTreeSet::new();
@@ -63,16 +69,18 @@ pub(crate) fn claim_head<P: Planner>(
     // The next one sought in this pass is shown what is so, and the next pass what this one takes beside.
     core.planner.changed(&board.view(), &read_anew.iter().copied().collect::<Vec<_>>(), &[]);
     core.changes.nodes.extend(read_anew);
-    found.map(|planned| PlannedJob { rest: Some(Box::new(why.clone())), ..planned })
+    let (planned, _) = found.filter(|(_, start_ms)| *start_ms < before_ms)?;
+    Some(PlannedJob { rest: Some(Box::new(why.clone())), ..planned })
 }
 
-/// Where and when a job would stand once what runs there has ended. The planner has to read the nodes `read_anew` anew.
+/// Where a job would stand once what runs there has ended, and when that is, in stamped time. The planner has to read
+/// the nodes `read_anew` anew.
 fn seek_in_time<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
     item: WorkItem,
     (read_anew, dice): (&mut BTreeSet<NodeId>, &mut Prng),
-) -> Option<PlannedJob> {
+) -> Option<(PlannedJob, u64)> {
     let cell = board.cell();
     let ends = ends_ahead(cell, item.job);
     let plan_after = |count: usize| {
@@ -88,7 +96,7 @@ fn seek_in_time<P: Planner>(
     let waited_for = &ends[..enough];
     let (start_ms, is_guess) = (waited_for[enough - 1].end_ms, waited_for.iter().any(|end| end.is_guess));
     let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));
-    Some(into_rooms(cell, found, Purpose::Head { start_ms, is_guess, until_ms }))
+    Some((into_rooms(cell, found, Purpose::Head { start_ms, is_guess, until_ms }), start_ms))
 }
 
 /// When a run is taken to end.

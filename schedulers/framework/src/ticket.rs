@@ -60,8 +60,10 @@ fn kin_of(job: &Job, need: Need, is_unlike: bool) -> Arc<[u8]> {
         })
         .collect();
     // What one may stop for, and where it ends in time, is not what the other may.
-    let finds = (job.spec.preempts, job.spec.active_deadline_seconds);
-    codec::encode(&(1u8, &job.spec.queue, finds, groups)).into()
+    let grace_ms = job.spec.groups.iter().map(|group| group.task.grace_ms).max();
+    let deadline_seconds = job.spec.active_deadline_seconds;
+    let ends = (deadline_seconds > 0).then_some((deadline_seconds, grace_ms, job.started_ms));
+    codec::encode(&(1u8, &job.spec.queue, (job.spec.preempts, ends), groups)).into()
 }
 
 /// Which change could help a job with this explanation.

@@ -48,6 +48,31 @@ fn a_gang_that_was_passed_over_stands_soon_after_its_patience() {
     }
 }
 
+/// One job holds both nodes for as long as it may run, another one for less, and singles pass the gang meanwhile.
+#[test]
+fn a_head_is_planned_anew_where_it_may_start_sooner() {
+    for seed in 0..6 {
+        let mut world = busy_world(seed);
+        let lasting = |name: &str, seconds: u64| {
+            let service = job(name, Class::SERVICE, 1, 1, 3_000);
+            JobSpec { active_deadline_seconds: seconds, ..service }
+        };
+        world.add(Class::SERVICE, false);
+        world.submit(vec![lasting("long", 600), lasting("longer", 900)]);
+        world.run(2_000);
+        assert!(stands_after_ms(&mut world, 2, 40_000).is_none(), "seed {seed}");
+        let start_ms = |world: &World| {
+            let gang = world.reference.jobs().iter().find(|job| job.spec.name == "gang").map(|gang| gang.id);
+            gang.and_then(|gang| world.reference.nominations().head_start_ms(gang))
+                .map(|start_ms| start_ms - world.now_ms)
+        };
+        assert!(start_ms(&world).is_some_and(|left_ms| left_ms > 800_000), "seed {seed}: {:?}", start_ms(&world));
+        world.command(ohm_model::Command::CancelJob { name: "longer".into(), grace_ms: None });
+        world.run(15_000);
+        assert!(start_ms(&world).is_some_and(|left_ms| left_ms < 600_000), "seed {seed}: {:?}", start_ms(&world));
+    }
+}
+
 /// The planner is shown all that runs as if it had ended, in vain, and then what is so: see [`crate::world::first_fit`].
 #[test]
 fn a_gang_that_never_fits_leaves_no_picture_behind() {

@@ -25,15 +25,28 @@ fn line() -> History {
 }
 
 fn rooms(job: u32, nodes: &[u32]) -> Vec<Nomination> {
+    rooms_from(job, nodes, START_MS)
+}
+
+fn rooms_from(job: u32, nodes: &[u32], start_ms: u64) -> Vec<Nomination> {
     let room = |node: &u32| Nomination {
         job: JobId::new(job, 0),
         group: GroupIndex(0),
         node: NodeId(*node),
         first: TaskIndex(0),
         count: 1,
-        purpose: Purpose::Head { start_ms: START_MS, is_guess: false, until_ms: 3_600_000 },
+        purpose: Purpose::Head { start_ms, is_guess: false, until_ms: 3_600_000 },
     };
     nodes.iter().map(room).collect()
+}
+
+/// A job of one task that may run for so long, and takes 5 s to stop.
+fn short(seconds: u64) -> JobSpec {
+    let set = |job: &mut JobSpec| {
+        job.active_deadline_seconds = seconds;
+        job.groups[0].task.grace_ms = 5_000;
+    };
+    job("short", 1, set)
 }
 
 impl History {
@@ -93,20 +106,54 @@ fn what_is_promised_to_a_head_is_left_to_it() {
     assert!(over.places(2, 0, 1).broken().is_empty(), "it is the head no more");
     let in_time = |seconds: u64| {
         let mut history = line();
-        let short = |job: &mut JobSpec| {
-            job.active_deadline_seconds = seconds;
-            job.groups[0].task.grace_ms = 5_000;
-        };
-        history.job(9, job("short", 1, short)).heads(0, &[0, 1]).places(9, 0, 1);
+        history.job(9, short(seconds)).heads(0, &[0, 1]).places(9, 0, 1);
         history
     };
     let now_ms = in_time(1).index * 1000;
     let left = (START_MS - now_ms - 5_000) / 1000;
     assert!(in_time(left).broken().is_empty(), "it has ended when the head is to start");
     assert_eq!(in_time(left + 1).broken(), ["P10"], "it may not have ended by then");
+    let sooner = |seconds: u64| {
+        let mut history = in_time(left);
+        history.job(8, JobSpec { name: "later".into(), ..short(seconds) });
+        let nominate = rooms_from(0, &[0, 1], START_MS - 30_000);
+        history.committed(Transaction { nominate, ..nothing() }, Vec::new()).places(8, 0, 1);
+        history
+    };
+    assert_eq!(sooner(left - 60).broken(), [""; 0], "planned anew beside what runs there, it leaves time for that");
+    assert_eq!(sooner(left - 20).broken(), ["P10"], "it may not have ended by the new start");
     let mut urgent = line();
     urgent.job(9, job("urgent", 1, |job| job.priority = 1)).heads(0, &[0, 1]);
     assert!(urgent.places(9, 0, 1).broken().is_empty(), "it is more important");
+}
+
+#[test]
+fn whoever_runs_in_a_heads_room_gets_no_more_time_than_that_without_the_head_ending() {
+    let raised = |first: u64, then: u64, is_over: bool| {
+        let mut history = line();
+        history.job(9, short(first)).heads(0, &[0, 1]).places(9, 0, 1);
+        let over = || EventKind::HeadOver { job: JobId::new(0, 0), name: "gang".into(), reason: String::new() };
+        history.update(9, short(then), is_over.then(over).into_iter().collect());
+        history
+    };
+    assert_eq!(raised(60, 120, false).broken(), [""; 0], "it has ended by then");
+    assert_eq!(raised(60, 600, false).broken(), ["P10"]);
+    assert_eq!(raised(60, 0, false).broken(), ["P10"], "it has no end any more");
+    assert_eq!(raised(60, 600, true).broken(), [""; 0], "the head is planned anew");
+    assert_eq!(raised(600, 700, false).broken(), ["P10"], "it took the room");
+}
+
+#[test]
+fn what_passes_a_head_excuses_nobody_beside_it() {
+    let beside = |before: u32| {
+        let mut history = line();
+        history.job(9, job("urgent", before, |job| job.priority = 1)).job(8, job("late", 1, |_| {}));
+        history.heads(0, &[0, 1]);
+        let place = (0..before).map(|task| one_task(9, task, 1)).chain([one_task(8, 0, 1)]).collect();
+        let facts = vec![placed(9, 0, before, 1), placed(8, 0, 1, 1)];
+        history.committed(Transaction { place, ..nothing() }, facts).broken()
+    };
+    assert_eq!(beside(1), ["P10"], "of four processors it takes one beside the urgent one");
 }
 
 #[test]

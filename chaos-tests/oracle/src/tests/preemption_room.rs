@@ -129,7 +129,7 @@ fn p11_nobody_is_stopped_again_and_again_for_one_that_never_stands() {
     let mut history = full(2, |_, _| {});
     for _ in 0..5 {
         history.preempts(TAKER, vec![whole(1, LowerPriority)], room(2)).ends(1);
-        history.over_because(TAKER, "its rooms are used, or lost").happened(vec![placed(1, 0, 2, 0)]);
+        history.over_because(TAKER, "it changed, or waits no more").happened(vec![placed(1, 0, 2, 0)]);
     }
     assert!(history.broken().is_empty());
     assert_eq!(judged(&mut history, vec![whole(1, LowerPriority)], 2), ["P11"]);

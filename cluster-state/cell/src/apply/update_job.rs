@@ -31,7 +31,7 @@ use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
 use crate::apply::steps::run_end::restart_if_down;
 use crate::apply::steps::runs::stop_run;
 use crate::policy::claims::clear_claims;
-use crate::policy::heads::end_head;
+use crate::policy::heads::{end_head, end_heads_outstayed};
 use crate::policy::moves::settle_rooms;
 use crate::policy::spares::clear_spares;
 use crate::policy::start_deadlines::rearm_start_deadline;
@@ -189,6 +189,7 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
     if spec.active_deadline_seconds != known.spec.active_deadline_seconds && known.started_ms > 0 {
         arm_deadline(tx, id);
     }
+    end_heads_outstayed(tx, known);
     if spec.pending_timeout_seconds != known.spec.pending_timeout_seconds {
         rearm_start_deadline(tx, id);
     }
@@ -196,8 +197,7 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
         rearm_give_up(tx, known);
     }
     settle_repair_of_update(tx, id);
-    let job = tx.job_mut(id);
-    restart_if_down(job);
+    restart_if_down(tx.job_mut(id));
     finish_if_done(tx, id);
 }
 

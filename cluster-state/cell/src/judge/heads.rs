@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whether all these rooms are kept for `job`, the head of its line; with a part of them it could not start. It is not
-/// placed beside: one that is placed has no room kept.
+/// placed beside: one that is placed has no room kept. Rooms for an earlier start take the place of those it has.
 pub(super) fn judge_head(
     cell: &Cell,
     transaction: &Transaction,
@@ -22,11 +22,13 @@ pub(super) fn judge_head(
     if places || rooms.iter().any(|room| (room.job, room.purpose) != (job.id, purpose)) {
         return Err(ConflictReason::Malformed);
     }
-    may_head(cell, job).map_err(|why| match why {
-        NoHead::NothingWaits => ConflictReason::TaskNotPending,
-        NoHead::IsHead | NoHead::Impatient(_) => ConflictReason::LimitReached,
-        NoHead::Behind(_) => ConflictReason::Held,
-    })?;
+    match may_head(cell, job) {
+        Ok(()) => {}
+        Err(NoHead::IsHead(former_ms)) if start_ms < former_ms => {}
+        Err(NoHead::NothingWaits) => return Err(ConflictReason::TaskNotPending),
+        Err(NoHead::IsHead(_) | NoHead::Impatient(_)) => return Err(ConflictReason::LimitReached),
+        Err(NoHead::Behind(_)) => return Err(ConflictReason::Held),
+    }
     if start_ms > until_ms || until_ms <= cell.now_ms || until_ms - cell.now_ms > HEAD_MS_MAX {
         return Err(ConflictReason::LimitReached);
     }

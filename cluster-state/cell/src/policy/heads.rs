@@ -7,7 +7,10 @@
 //!   what surely ends before the planned start runs there meanwhile                    │
 //!                                                                                     ▼
 //!                       over: it stands · its time is over · a node takes no work · it changed · a more important head
+//!                             · what runs in its rooms meanwhile may run for longer now
 //! ```
+//! Where it could start earlier than planned, other rooms take their place.
+//!
 //! The rooms are a promise, as a preemptor's are: nobody asks whether there is room yet, and a planner may place the
 //! job elsewhere.
 //!
@@ -20,6 +23,7 @@ use crate::apply::steps::jobs::clear_held;
 use crate::cell::Cell;
 use crate::rooms::heads::{others_at_head, waits_for_room};
 use crate::rooms::nominations::Held;
+use crate::rooms::reads::live_runs;
 use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
 use crate::state::timers::Timer;
@@ -27,7 +31,7 @@ use ohm_model::{EventKind, HeadStart, JobId, NodeId, Nomination, Purpose};
 use ohm_stdx::bug::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keeps these rooms, all of one job, which is the head of its line from now on.
+/// Keeps these rooms, all of one job, which is the head of its line from now on, in place of those it has as such.
 pub(crate) fn make_head(tx: &mut Tx<'_>, rooms: &[Nomination]) {
     let Some(&Nomination { job: id, purpose: Purpose::Head { start_ms, is_guess, until_ms }, .. }) = rooms.first()
     else {
@@ -35,6 +39,7 @@ pub(crate) fn make_head(tx: &mut Tx<'_>, rooms: &[Nomination]) {
     };
     let former: Vec<JobId> = others_at_head(tx, tx.job(id)).map(|other| other.id).collect();
     former.into_iter().for_each(|other| end_head(tx, other, "a more important job is the head of its line"));
+    clear_held(tx, id, Held::is_head);
     let since = tx.index();
     for room in rooms {
         let held = Held::head(tx.job(id), room, since);
@@ -61,6 +66,21 @@ pub(crate) fn end_heads_on(tx: &mut Tx<'_>, node: NodeId, reason: &str, which: i
     let on_node = tx.nominations.on_node(node).iter().filter(|held| held.is_head() && which(tx, held));
     let heads: BTreeSet<JobId> = on_node.map(|held| held.job).collect();
     heads.into_iter().for_each(|head| end_head(tx, head, reason));
+}
+
+/// Ends heads in whose rooms a job stands that was gone for sure when they start, as it was `known`, and is not now.
+pub(crate) fn end_heads_outstayed(tx: &mut Tx<'_>, known: &Job) {
+    let job = tx.job(known.id);
+    let Some(former_ms) = known.ends_by_ms(tx.now_ms).filter(|_| tx.nominations.has_heads()) else { return };
+    let ends_ms = job.ends_by_ms(tx.now_ms).unwrap_or(u64::MAX);
+    if ends_ms <= former_ms {
+        return;
+    }
+    let nodes: BTreeSet<NodeId> = live_runs(tx, job).filter(|run| run.stop.is_none()).map(|run| run.node).collect();
+    let outstayed = |_: &Cell, held: &Held| held.starts_after(former_ms) && !held.starts_after(ends_ms);
+    for node in nodes {
+        end_heads_on(tx, node, "what runs in its room may run for longer now", outstayed);
+    }
 }
 
 /// Ends heads that can't use their rooms any more. Called after every command, over the nodes and jobs that it named;

@@ -17,8 +17,8 @@ pub const HEAD_MS_MAX: u64 = 2 * 3_600_000;
 pub enum NoHead {
     /// Nothing of it waits to be placed.
     NothingWaits,
-    /// Room is kept for it already.
-    IsHead,
+    /// Room is kept for it already, for a start at this stamped time, in milliseconds: only an earlier one is better.
+    IsHead(u64),
     /// It has not waited long enough: not before this stamped time, in milliseconds.
     Impatient(u64),
     /// The line has a head that is as important.
@@ -33,8 +33,8 @@ pub fn may_head(cell: &Cell, job: &Job) -> Result<(), NoHead> {
     if !waits_for_room(cell, job) || job.groups.iter().all(|group| group.pending.is_empty()) {
         return Err(NoHead::NothingWaits);
     }
-    if cell.nominations.is_head(job.id) {
-        return Err(NoHead::IsHead);
+    if let Some(start_ms) = cell.nominations.head_start_ms(job.id) {
+        return Err(NoHead::IsHead(start_ms));
     }
     let due_ms = patient_until_ms(cell, job);
     if cell.now_ms < due_ms {

@@ -81,7 +81,7 @@ impl Held {
     }
 
     /// Whether nobody needs it before `ms`, in stamped time: its job is to start later.
-    pub(crate) fn starts_after(&self, ms: u64) -> bool {
+    pub fn starts_after(&self, ms: u64) -> bool {
         matches!(self.purpose, Purpose::Head { start_ms, .. } if ms <= start_ms)
     }
 
@@ -216,6 +216,17 @@ impl Nominations {
     /// Whether room is kept for `job` as for the head of its line.
     pub fn is_head(&self, job: JobId) -> bool {
         self.heads.contains_key(&job)
+    }
+
+    /// When `job` is to start, in stamped time, if room is kept for it as for the head of its line.
+    pub fn head_start_ms(&self, job: JobId) -> Option<u64> {
+        if !self.is_head(job) {
+            return None;
+        }
+        self.of_job(job).find_map(|(_, held)| match held.purpose {
+            Purpose::Head { start_ms, .. } => Some(start_ms),
+            _ => None,
+        })
     }
 
     /// Whether any head of a line has room kept for it.

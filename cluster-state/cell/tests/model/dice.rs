@@ -255,6 +255,7 @@ impl World {
             9 => spec.class = other.class,
             10 => (spec.on_disconnect, spec.reconcile) = (other.on_disconnect, other.reconcile),
             11 => spec.name = other.name,
+            13 if spec.active_deadline_seconds > 0 => spec.active_deadline_seconds += self.dice.between(1, 60),
             12 => drop(spec.labels.insert("team".into(), "a".into())),
             _ => {}
         }

@@ -7,7 +7,7 @@ use crate::world::World;
 use ohm_cell::{HEAD_MS_MAX, Job};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Class, Command, ConflictReason, Exit, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Purpose,
+    Class, Command, ConflictReason, Exit, GroupIndex, JobId, JobSpec, NodeHealth, NodeId, Nomination, Purpose,
     SchedulingProfile, TaskIndex, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Plain {
     pub(crate) fn is_head(&self, id: JobId) -> bool {
         self.holds.iter().any(|hold| hold.is_head() && hold.job == id)
+    }
+
+    fn head_start_ms(&self, id: JobId) -> Option<u64> {
+        self.holds.iter().filter(|hold| hold.job == id).find_map(|hold| match hold.purpose {
+            Purpose::Head { start_ms, .. } => Some(start_ms),
+            _ => None,
+        })
     }
 
     fn other_heads(&self, id: JobId) -> BTreeSet<JobId> {
@@ -80,13 +87,17 @@ impl Plain {
         if !self.may_wait(id) || (0..job.spec.groups.len() as u16).all(|group| self.waiting_of(id, group) == 0) {
             return Err(ConflictReason::TaskNotPending);
         }
-        if self.is_head(id) || self.now_ms < self.patient_until_ms(id) {
+        let Purpose::Head { start_ms, until_ms, .. } = first.purpose else { return Err(ConflictReason::Malformed) };
+        let may = match self.head_start_ms(id) {
+            Some(former_ms) => start_ms < former_ms,
+            None => self.now_ms >= self.patient_until_ms(id),
+        };
+        if !may {
             return Err(ConflictReason::LimitReached);
         }
         if self.other_heads(id).iter().any(|other| self.jobs[other].spec.priority >= job.spec.priority) {
             return Err(ConflictReason::Held);
         }
-        let Purpose::Head { start_ms, until_ms, .. } = first.purpose else { return Err(ConflictReason::Malformed) };
         if start_ms > until_ms || until_ms <= self.now_ms || until_ms > self.now_ms + HEAD_MS_MAX {
             return Err(ConflictReason::LimitReached);
         }
@@ -126,6 +137,7 @@ impl Plain {
     pub(crate) fn make_head(&mut self, rows: &[Nomination]) {
         let Some(first) = rows.first() else { return };
         self.other_heads(first.job).into_iter().for_each(|other| self.end_head(other));
+        self.end_head(first.job);
         for row in rows {
             let (job, group, node, count, purpose) = (row.job, row.group.0, row.node, row.count, row.purpose);
             let same =
@@ -179,12 +191,27 @@ impl Plain {
 
     /// Whether the job, placed now, has been over for 2 s when the head is to start, however slowly it stops.
     pub(crate) fn is_gone_before(&self, id: JobId, head: &PlainHold) -> bool {
+        self.is_gone_under(&self.jobs[&id].spec, id, head)
+    }
+
+    fn is_gone_under(&self, spec: &JobSpec, id: JobId, head: &PlainHold) -> bool {
         let Purpose::Head { start_ms, .. } = head.purpose else { return false };
-        let job = &self.jobs[&id];
-        let slowest_ms = job.spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
-        let lasts_ms = job.spec.active_deadline_seconds * 1000 + slowest_ms + 2_000;
-        let begins_ms = job.first_placed_ms.unwrap_or(self.now_ms);
-        job.spec.active_deadline_seconds > 0 && begins_ms + lasts_ms <= start_ms
+        let slowest_ms = spec.groups.iter().map(|group| group.task.grace_ms).max().unwrap_or(0);
+        let lasts_ms = u128::from(spec.active_deadline_seconds) * 1000 + u128::from(slowest_ms) + 2_000;
+        let begins_ms = self.jobs[&id].first_placed_ms.unwrap_or(self.now_ms);
+        spec.active_deadline_seconds > 0 && u128::from(begins_ms) + lasts_ms <= u128::from(start_ms)
+    }
+
+    /// Where the job stands in the room of a head and was over in time, and is not any more, that head ends.
+    pub(crate) fn end_heads_outstayed(&mut self, id: JobId, old: &JobSpec) {
+        let runs = self.runs.iter().filter(|run| run.job == id && run.stop.is_none());
+        let nodes: BTreeSet<NodeId> = runs.map(|run| run.node).collect();
+        let is_outstayed = |hold: &&PlainHold| {
+            let was_gone = nodes.contains(&hold.node) && self.is_gone_under(old, id, hold);
+            hold.is_head() && was_gone && !self.is_gone_before(id, hold)
+        };
+        let heads: BTreeSet<JobId> = self.holds.iter().filter(is_outstayed).map(|hold| hold.job).collect();
+        heads.into_iter().for_each(|head| self.end_head(head));
     }
 
     /// Whether the row is of tasks that heads have to let pass: on the move, or repaired.
@@ -215,7 +242,7 @@ impl World {
         if self.dice.chance(900) {
             transaction.place.clear();
         }
-        let until_ms = self.now_ms + if self.dice.chance(30) { HEAD_MS_MAX + 1 } else { 1 + self.dice.below(20_000) };
+        let until_ms = self.now_ms + if self.dice.chance(30) { HEAD_MS_MAX + 1 } else { 1 + self.dice.below(40_000) };
         let latest_ms = until_ms + u64::from(self.dice.chance(30));
         let start_ms = if self.dice.chance(300) { self.now_ms } else { latest_ms };
         let purpose = Purpose::Head { start_ms, is_guess: self.dice.chance(500), until_ms };

@@ -10,13 +10,16 @@ impl Plain {
 
     /// The job as the cell keeps it; nothing when its class is not known.
     pub(crate) fn with_priority(&self, spec: &JobSpec, known: Option<JobId>) -> Option<JobSpec> {
-        let class = &spec.priority_class;
-        let known = known.map(|job| &self.jobs[&job].spec).filter(|known| known.priority_class == *class);
+        let known = known.map(|job| &self.jobs[&job].spec);
+        // Whoever says nothing of its priority keeps the class that it has.
+        let kept = known.filter(|_| spec.priority_class.is_empty() && spec.priority == 0);
+        let class = kept.map_or(&spec.priority_class, |known| &known.priority_class);
+        let known = known.filter(|known| known.priority_class == *class);
         let priority = match (class.is_empty(), known) {
             (true, _) => spec.priority,
             (false, Some(known)) => known.priority,
             (false, None) => *self.priority_classes.get(class)?,
         };
-        Some(JobSpec { priority, ..spec.clone() })
+        Some(JobSpec { priority, priority_class: class.clone(), ..spec.clone() })
     }
 }

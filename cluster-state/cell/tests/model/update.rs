@@ -203,6 +203,7 @@ impl Plain {
             let first = self.jobs[&id].first_placed_ms.unwrap_or(first);
             self.alarm(due_ms(first), Alarm::Deadline(id));
         }
+        self.end_heads_outstayed(id, &old.spec);
     }
 
     fn settle_repair(&mut self, id: JobId, old: &JobSpec) {

@@ -13,14 +13,19 @@ pub(crate) fn head_text(cell: &Cell, job: &Job) -> Option<String> {
     let tasks: u32 = kept.iter().map(|(_, held)| held.count).sum();
     let nodes: BTreeSet<&str> = kept.iter().map(|(node, _)| cell.nodes().name(*node)).collect();
     let seconds = |ms: u64| ms.saturating_sub(cell.now_ms()).div_ceil(1000);
-    let (start, assumed) = match is_guess {
-        true => ("in about", "what has run there for a time is taken to run for as long again"),
-        false => ("within", "by then all that runs there has reached its activeDeadlineSeconds, or was told to stop"),
+    let start = match (seconds(ms), is_guess) {
+        (0, _) => "was to start by now: what it waits for runs for longer".to_string(),
+        (left, true) => format!(
+            "is expected to start in about {left} s: what it waits for is taken to run for as long again as it has"
+        ),
+        (left, false) => format!(
+            "is expected to start within {left} s: by then what it waits for has reached its activeDeadlineSeconds, or \
+             has stopped"
+        ),
     };
     Some(format!(
-        "It is the head of its line and expected to start {start} {} s: {assumed}. What becomes free on {} is kept for \
-         {} of it, for another {} s; what surely ends before may run there meanwhile.",
-        seconds(ms),
+        "It is the head of its line and {start}. What becomes free on {} is kept for {} of it, for another {} s; what \
+         surely ends before may run there meanwhile.",
         names(nodes.into_iter().collect()),
         counted(tasks, "task"),
         seconds(until_ms)
@@ -44,11 +49,13 @@ pub(crate) fn start_of(cell: &Cell, job: &Job) -> Option<Start> {
     Some(Start { ms, is_guess, until_ms })
 }
 
-/// Other jobs, heads of their lines, for which room is kept that `job` may not take, each in a sentence.
+/// Other jobs, heads of their lines, for which room is kept that `job` may not take, each in a sentence. What has ended
+/// before a head starts may.
 pub(crate) fn heads_text(cell: &Cell, job: &Job) -> Vec<String> {
     let mut kept: BTreeMap<JobId, BTreeSet<&str>> = BTreeMap::new();
     for head in cell.nominations().heads().filter(|head| *head != job.id) {
-        let binds = |held: &Held| held.is_head() && held.binds(job.id, job.spec.priority);
+        let is_gone = |held: &Held| job.ends_by_ms(cell.now_ms()).is_some_and(|ends_ms| held.starts_after(ends_ms));
+        let binds = |held: &Held| held.is_head() && held.binds(job.id, job.spec.priority) && !is_gone(held);
         let rooms = cell.nominations().of_job(head).filter(|(_, held)| binds(held));
         let nodes: BTreeSet<&str> = rooms.map(|(node, _)| cell.nodes().name(node)).collect();
         if !nodes.is_empty() {

@@ -25,7 +25,7 @@ pub(crate) struct TaskWindow {
 pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
     job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
-    let (held, start) = (held(cell, job), start_of(cell, job));
+    let (held, start) = (held(cell, job), start_of(cell, job).filter(|_| job.live() == 0));
     JobSummary {
         name: job.spec.name.clone(),
         class: job.spec.class.name().to_string(),

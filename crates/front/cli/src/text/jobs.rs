@@ -33,11 +33,13 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
     text
 }
 
-/// The state of a job, and when it is expected to start: `pending (in ~40s)`, guessed, or `pending (in 40s)`.
+/// The state of a job, and when it is expected to start: `pending (in ~40s)`, guessed, `pending (in 40s)`, or
+/// `pending (due)` when that is over.
 fn state(job: &JobSummary, style: &Style) -> String {
     match job.expected_start_ms {
         _ if !job.held.is_empty() => "held".to_string(),
         0 => job.state.clone(),
+        start_ms if start_ms <= style.now_ms => format!("{} (due)", job.state),
         start_ms => {
             let about = if job.expected_start_is_guess { "~" } else { "" };
             format!("{} (in {about}{})", job.state, length(start_ms.saturating_sub(style.now_ms)))
@@ -50,6 +52,7 @@ fn expected_start(job: &JobSummary, style: &Style) -> String {
     let left = length(job.expected_start_ms.saturating_sub(style.now_ms));
     match (job.expected_start_ms, job.expected_start_is_guess) {
         (0, _) => String::new(),
+        (start_ms, _) if start_ms <= style.now_ms => "by now, but what it waits for runs for longer".to_string(),
         (_, false) => format!("within {left}, when what it waits for has reached its deadline"),
         (_, true) => format!("in about {left}, if what it waits for runs for as long again as it has"),
     }
@@ -291,12 +294,16 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
 
     #[test]
     fn it_is_told_when_a_job_is_expected_to_start() {
-        let head = |expected_start_is_guess, held: &str| JobSummary {
-            expected_start_ms: PLAIN.now_ms + 40_000,
+        let head_at = |expected_start_ms, expected_start_is_guess, held: &str| JobSummary {
+            expected_start_ms,
             expected_start_is_guess,
             held: held.into(),
             ..summary("gang", "pending", TaskCounts::default())
         };
+        let head = |is_guess, held: &str| head_at(PLAIN.now_ms + 40_000, is_guess, held);
+        assert_eq!(state(&head_at(PLAIN.now_ms, true, ""), &PLAIN), "pending (due)");
+        let due = "by now, but what it waits for runs for longer";
+        assert_eq!(expected_start(&head_at(PLAIN.now_ms, true, ""), &PLAIN), due);
         assert_eq!(state(&head(false, ""), &PLAIN), "pending (in 40s)");
         assert_eq!(state(&head(true, ""), &PLAIN), "pending (in ~40s)");
         assert_eq!(state(&head(true, "Hold"), &PLAIN), "held");
