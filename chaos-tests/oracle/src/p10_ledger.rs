@@ -225,7 +225,7 @@ impl Ledger<'_> {
     }
 
     /// Whether anybody else under the same root is to have what others give back.
-    fn is_quota_promised(&self, job: JobId, spec: &JobSpec) -> bool {
+    pub(crate) fn is_quota_promised(&self, job: JobId, spec: &JobSpec) -> bool {
         let root = |spec: &JobSpec| self.quotas.tree().path(&spec.queue).last().map(ToString::to_string);
         let others = self.preemptions.waiting().filter(|other| *other != job);
         others.filter_map(|other| self.books.jobs.get(&other)).any(|other| root(other) == root(spec))

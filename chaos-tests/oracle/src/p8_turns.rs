@@ -105,5 +105,7 @@ fn first_of(queue: &str, ledger: &Ledger<'_>, now_ms: u64) -> Option<(JobId, Amo
     }
     let mut ask = Amounts::new();
     spec.groups.iter().for_each(|group| add(&mut ask, &asks(group, group.min_count.max(1).min(group.count))));
-    ledger.queue_has(queue, &ask).then_some((first, ask))
+    // What is promised to those for whom others stop is not there for it.
+    let is_there = ledger.queue_has(queue, &ask) && !ledger.is_quota_promised(first, spec);
+    is_there.then_some((first, ask))
 }

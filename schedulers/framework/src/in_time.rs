@@ -9,7 +9,7 @@
 //! has run for a time is taken to run for as long again, and so is what its job allows to run for more than
 //! [`AHEAD_MS`]. What is taken to run for more than that is not waited for, nor are services.
 
-use crate::as_if::{fewest, plan_as_shown, rooms_for};
+use crate::as_if::{AsIf, fewest, rooms_for};
 use crate::explain::{Explanation, Obstacle};
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner, WorkItem};
@@ -83,16 +83,10 @@ fn seek_in_time<P: Planner>(
 ) -> Option<(PlannedJob, u64)> {
     let cell = board.cell();
     let ends = ends_ahead(cell, item.job);
-    let plan_after = |count: usize| {
-        let (before, ended) = (board.over().savepoint(), &ends[..count]);
-        ended.iter().for_each(|end| board.over().end_run(cell, end.run));
-        // Also where the last plan took something.
-        read_anew.extend(ended.iter().map(|end| end.run.node));
-        let planned = plan_as_shown(planner, board, item, (read_anew, dice));
-        board.over().roll_back(cell, before);
-        planned
-    };
-    let (enough, found) = fewest(ends.len(), 2, plan_after)?;
+    let mut as_if = AsIf::without((planner, board), (item, dice), std::iter::empty());
+    let found = fewest((0, ends.len()), 2, |count| as_if.plan_without(&ends, count, |end| std::iter::once(end.run)));
+    read_anew.extend(as_if.over());
+    let (enough, found) = found?;
     let waited_for = &ends[..enough];
     let (start_ms, is_guess) = (waited_for[enough - 1].end_ms, waited_for.iter().any(|end| end.is_guess));
     let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));

@@ -13,21 +13,24 @@
 //! the others are the victims
 //! ```
 
-use crate::as_if::{fewest, plan_as_shown};
+use crate::as_if::{AsIf, fewest};
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner, WorkItem};
 use crate::victims::live::LiveJobs;
-use crate::victims::pieces::{Piece, Rank, Told, pieces as pieces_of};
+use crate::victims::pieces::{Piece, Pieces, Rank, Told};
 use crate::view::Board;
-use ohm_cell::{
-    Cell, Job, PlannedRooms, QuotaIf, Refused, RoomPreemptor, Run, Savepoint, Stopping, affordable, resume_run,
-};
+use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, Refused, RoomPreemptor, Stopping, affordable, resume_run};
 use ohm_model::{JobId, NodeId, PreemptionNeed, QueuePreemption, RunRef, Victim};
 use ohm_stdx::Prng;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many times at most the search begins again without those that may not be stopped after all.
 const SEARCHES: usize = 8;
+
+/// So many pieces are looked at first, and so many times as many where those are not enough.
+const AT_FIRST: usize = 64;
+const TIMES: usize = 4;
 
 /// What looking for room among others came to.
 #[derive(Debug, Default)]
@@ -42,13 +45,12 @@ pub(crate) struct Found {
 
 /// One search.
 struct Search<'s, 'b, P> {
-    planner: &'s mut P,
-    board: &'s mut Board<'b>,
-    item: WorkItem,
-    dice: &'s mut Prng,
-    /// Where what stops already has ended on the board.
-    base: Savepoint,
-    touched: BTreeSet<NodeId>,
+    /// Where what stops already has ended.
+    as_if: AsIf<'s, 'b, P>,
+    /// With so many pieces a job that starts whole finds no room.
+    too_few: usize,
+    /// Whether it finds room once what stops already has ended: nobody else has to.
+    waits: bool,
 }
 
 /// Whom `job` would stop for room, and where it would stand then.
@@ -59,7 +61,7 @@ pub(crate) fn seek<P: Planner>(
     live: &LiveJobs,
     dice: &mut Prng,
 ) -> Found {
-    let (cell, before) = (board.cell(), board.over().savepoint());
+    let cell = board.cell();
     if live.none_below(job.spec.priority) && !may_stop_equals(cell, job) {
         return Found::default();
     }
@@ -67,23 +69,28 @@ pub(crate) fn seek<P: Planner>(
     let wanted = affordable(cell, job, &tree, false);
     let Some(preemptor) = RoomPreemptor::of(cell, job, &tree, &wanted) else { return Found::default() };
     let told = Told::of(board.view().what());
-    let pieces = pieces_of((cell, board.over()), &preemptor, (job, live), (&tree, &told));
-    if pieces.is_empty() {
+    let mut pieces = Pieces::of((cell, board.over()), &preemptor, (job, live), (&tree, &told));
+    let (mut made, mut many) = (Vec::new(), AT_FIRST);
+    let mut are_all = pieces.take_until(&mut made, many);
+    if made.is_empty() {
         return Found::default();
     }
-    let mut search = Search { planner, board, item, dice, base: before, touched: BTreeSet::new() };
-    search.end(told.runs(cell).chain(live.stopping(cell)));
-    search.base = search.board.over().savepoint();
-    let looked_at = pieces.len();
-    let mut planned = search.go_on((cell, job), &tree, pieces.clone(), &wanted);
-    let own = affordable(cell, job, &tree, true);
-    // Who may not borrow for all of its tasks may take its own back for some.
-    if planned.is_none() && !job.starts_whole() && own != wanted {
-        planned = search.go_on((cell, job), &tree, pieces, &own);
-    }
-    let nodes = search.touched;
-    board.over().roll_back(cell, before);
-    Found { planned, nodes, pieces: looked_at }
+    let stops = told.runs(cell).chain(live.stopping(cell));
+    let mut search = Search { as_if: AsIf::without((planner, board), (item, dice), stops), too_few: 0, waits: false };
+    let planned = loop {
+        let planned = search.go_on((cell, job), &tree, (&made, are_all), &wanted);
+        if planned.is_some() || search.waits {
+            break planned;
+        }
+        if are_all {
+            // Who may not borrow for all of its tasks may take its own back for some.
+            let own = if job.starts_whole() { wanted.clone() } else { affordable(cell, job, &tree, true) };
+            break (own != wanted).then(|| search.go_on((cell, job), &tree, (&made, true), &own)).flatten();
+        }
+        many = many.saturating_mul(TIMES);
+        are_all = pieces.take_until(&mut made, many);
+    };
+    Found { planned, nodes: search.as_if.over(), pieces: made.len() }
 }
 
 /// The rows of the transaction for these pieces, with the rules by which they may be stopped for the rooms of `rows`.
@@ -127,61 +134,66 @@ impl<P: Planner> Search<'_, '_, P> {
         &mut self,
         (cell, job): (&'a Cell, &Job),
         tree: &QuotaIf<'_>,
-        mut pieces: Vec<Piece<'a>>,
+        (pieces, are_all): (&[Piece<'a>], bool),
         wanted: &[u32],
     ) -> Option<(PlannedJob, Vec<Victim>)> {
+        let mut pieces = Cow::Borrowed(pieces);
         for _ in 0..SEARCHES {
-            let (rows, chosen) = self.run(cell, job, &pieces, wanted)?;
+            let found = self.run((cell, job), (&pieces, are_all), wanted);
+            if matches!(pieces, Cow::Owned(_)) {
+                // That was so without the pieces that were left out.
+                self.too_few = 0;
+            }
+            let (rows, chosen) = found?;
             let (refused, open) = match victims_of(cell, job, tree, (&rows, &chosen)) {
                 Ok(victims) => return Some((rows, victims)),
                 Err(refused) => refused?,
             };
             let (rooms, of_job) = (rooms_of(job, &rows), chosen.iter().filter(|piece| piece.job.id == refused));
             let kept: BTreeSet<Rank> = of_job.take(open).map(|piece| piece.rank).collect();
-            pieces.retain(|piece| piece.job.id != refused || !piece.is_in(&rooms) || kept.contains(&piece.rank));
+            self.too_few = 0;
+            pieces
+                .to_mut()
+                .retain(|piece| piece.job.id != refused || !piece.is_in(&rooms) || kept.contains(&piece.rank));
         }
         None
     }
 
-    /// The rows of the job and the pieces that end for them; nothing where it fits without, or never does.
+    /// The rows of the job and the pieces that end for them; nothing where it fits without, or never does. Where these
+    /// pieces are not all that there are, it has to get all that it wants.
     fn run<'u, 'a>(
         &mut self,
-        cell: &Cell,
-        job: &Job,
-        pieces: &'u [Piece<'a>],
+        (cell, job): (&Cell, &Job),
+        (pieces, are_all): (&'u [Piece<'a>], bool),
         wanted: &[u32],
     ) -> Option<(PlannedJob, Vec<&'u Piece<'a>>)> {
+        let as_if = &mut self.as_if;
+        as_if.start_over();
+        let mut plan = |count| {
+            let planned = as_if.plan_without(pieces, count, |piece| piece.runs.iter().copied())?;
+            Some(cut(planned, wanted))
+        };
+        let wants = if job.starts_whole() { 1 } else { wanted.iter().map(|count| u64::from(*count)).sum() };
+        let at_once = plan(0).map_or(0, |planned| tasks_of(&planned));
+        self.waits = at_once >= wants;
+        if self.waits {
+            return None;
+        }
         let least = match job.starts_whole() {
             true => 1,
             // Task by task: as many as there could be room for at all.
-            false => tasks_of(&cut(self.plan_without(pieces)?, wanted)),
+            false => tasks_of(&plan(pieces.len())?),
         };
-        let mut plan = |pieces| {
-            let planned = cut(self.plan_without(pieces)?, wanted);
-            Some(planned).filter(|planned| tasks_of(planned) >= least)
-        };
-        if plan(&[]).is_some() {
+        if at_once >= least || (!are_all && least < wants) {
             return None;
         }
-        let (enough, planned) = fewest(pieces.len(), 4, |count| plan(&pieces[..count]))?;
+        let plan_enough = |count| plan(count).filter(|planned| tasks_of(planned) >= least);
+        let Some((enough, planned)) = fewest((self.too_few, pieces.len()), TIMES, plan_enough) else {
+            self.too_few = if job.starts_whole() { pieces.len() } else { 0 };
+            return None;
+        };
         let victims = self.spare(cell, job, &planned, &pieces[..enough]);
         (!victims.is_empty()).then_some((planned, victims))
-    }
-
-    /// What the planner says where these have ended, too.
-    fn plan_without(&mut self, pieces: &[Piece<'_>]) -> Option<PlannedJob> {
-        let cell = self.board.cell();
-        self.board.over().roll_back(cell, self.base);
-        self.end(pieces.iter().flat_map(|piece| piece.runs.iter().copied()));
-        plan_as_shown(self.planner, self.board, self.item, (&mut self.touched, self.dice))
-    }
-
-    fn end<'r>(&mut self, runs: impl Iterator<Item = &'r Run>) {
-        let cell = self.board.cell();
-        for run in runs {
-            self.board.over().end_run(cell, run);
-            self.touched.insert(run.node);
-        }
     }
 
     /// The pieces that have to end for these rows: all others go on, the most important first.
@@ -193,8 +205,9 @@ impl<P: Planner> Search<'_, '_, P> {
         pieces: &'u [Piece<'a>],
     ) -> Vec<&'u Piece<'a>> {
         let rooms = rooms_of(job, planned);
-        let over = self.board.over();
-        over.roll_back(cell, self.base);
+        self.as_if.start_over();
+        let over = self.as_if.board.over();
+        let pieces: Vec<&Piece<'_>> = pieces.iter().filter(|piece| piece.is_in(&rooms)).collect();
         pieces.iter().flat_map(|piece| &piece.runs).for_each(|run| over.end_run(cell, run));
         let mut chosen: Vec<&Piece<'_>> = Vec::new();
         let mut stopped_whole: BTreeSet<JobId> = BTreeSet::new();

@@ -29,8 +29,11 @@ impl Placer {
         Box::new(why)
     }
 
-    /// Counts all nodes for `subject`.
+    /// Counts all nodes for `subject`; none where it is only asked what would be, which nobody is told.
     pub fn explain(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, of: u32, obstacle: Obstacle) -> Explanation {
+        if subject.view.what().over.later {
+            return Explanation::of_obstacle(subject.job.id, subject.view.seen(), of, obstacle);
+        }
         let nodes = subject.view.cell().nodes();
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);

@@ -3,13 +3,20 @@
 
 use ohm_cell::{Cell, Job, Run, live_runs};
 use ohm_model::JobId;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The place of a job among those of its priority: whoever has the youngest run comes first. With the stamped time at
+/// which that was placed, in milliseconds.
+pub(crate) type Youngest = Reverse<(u64, JobId)>;
 
 /// The jobs of which something stands.
 #[derive(Clone, Debug, Default)]
 pub struct LiveJobs {
-    by_priority: BTreeMap<i32, BTreeSet<JobId>>,
-    known: BTreeMap<JobId, i32>,
+    by_priority: BTreeMap<i32, BTreeSet<Youngest>>,
+    known: BTreeMap<JobId, (i32, Youngest)>,
+    /// Those that start whole and may shrink.
+    elastic: BTreeSet<JobId>,
     /// Those of which something stops.
     stopping: BTreeSet<JobId>,
     /// Jobs that changed since the last look.
@@ -40,19 +47,25 @@ impl LiveJobs {
     /// Takes note of what has changed.
     pub(crate) fn bring_up(&mut self, cell: &Cell) {
         if !std::mem::replace(&mut self.is_made, true) {
-            cell.jobs().iter().for_each(|job| note(self, job));
+            cell.jobs().iter().for_each(|job| note(self, cell, job));
         }
         for id in std::mem::take(&mut self.changed) {
             match cell.jobs().get(id) {
-                Some(job) => note(self, job),
+                Some(job) => note(self, cell, job),
                 None => forget(self, id),
             }
         }
     }
 
-    /// The jobs of a lower priority than this, the least important ones first.
-    pub(crate) fn less_important(&self, priority: i32) -> impl Iterator<Item = JobId> + '_ {
-        self.by_priority.range(..priority).flat_map(|(_, jobs)| jobs.iter().copied())
+    /// The jobs of a lower priority than this with theirs, the least important ones first, of these the youngest.
+    pub(crate) fn less_important(&self, priority: i32) -> impl Iterator<Item = (i32, Youngest)> + '_ {
+        let levels = self.by_priority.range(..priority);
+        levels.flat_map(|(priority, jobs)| jobs.iter().map(move |job| (*priority, *job)))
+    }
+
+    /// The jobs that start whole and may shrink.
+    pub(crate) fn elastic(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.elastic.iter().copied()
     }
 
     /// The runs that stop already.
@@ -67,11 +80,15 @@ impl LiveJobs {
     }
 }
 
-fn note(live: &mut LiveJobs, job: &Job) {
+fn note(live: &mut LiveJobs, cell: &Cell, job: &Job) {
     forget(live, job.id);
-    if job.live() > 0 {
-        live.by_priority.entry(job.spec.priority).or_default().insert(job.id);
-        live.known.insert(job.id, job.spec.priority);
+    if let Some(latest_ms) = live_runs(cell, job).map(|run| run.placed_ms).max() {
+        let place = (job.spec.priority, Reverse((latest_ms, job.id)));
+        live.by_priority.entry(place.0).or_default().insert(place.1);
+        live.known.insert(job.id, place);
+        if job.starts_whole() && job.spec.groups.iter().any(|group| group.elastic) {
+            live.elastic.insert(job.id);
+        }
         if job.groups.iter().any(|group| group.stopping > 0) {
             live.stopping.insert(job.id);
         }
@@ -80,9 +97,10 @@ fn note(live: &mut LiveJobs, job: &Job) {
 
 fn forget(live: &mut LiveJobs, id: JobId) {
     live.stopping.remove(&id);
-    let Some(priority) = live.known.remove(&id) else { return };
+    live.elastic.remove(&id);
+    let Some((priority, place)) = live.known.remove(&id) else { return };
     if let Some(jobs) = live.by_priority.get_mut(&priority) {
-        jobs.remove(&id);
+        jobs.remove(&place);
         if jobs.is_empty() {
             live.by_priority.remove(&priority);
         }

@@ -2,7 +2,7 @@
 //! beyond their minimum, then the least important, then what stands for the shortest time. A gang is one piece, of a
 //! service each task is.
 
-use super::live::LiveJobs;
+use super::live::{LiveJobs, Youngest};
 use super::order::open_jobs;
 use ohm_cell::{
     Cell, Group, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run,
@@ -10,7 +10,9 @@ use ohm_cell::{
 };
 use ohm_model::{GroupSpec, JobId, RunRef};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::sync::Arc;
 
 /// A piece: all that is left of a gang, or one task.
 #[derive(Clone, Debug)]
@@ -82,31 +84,104 @@ impl Told {
     }
 }
 
-/// The pieces that the job may stop, as far as rules go when nobody is stopped yet, in the order in which they are.
-pub(crate) fn pieces<'a>(
-    (cell, over): (&'a Cell, &Overlay),
-    preemptor: &RoomPreemptor<'a>,
-    (job, live): (&Job, &LiveJobs),
-    (tree, told): (&QuotaIf<'a>, &Told),
-) -> Vec<Piece<'a>> {
-    let by_policy = preemptor.policies().map(|rules| open_jobs((cell, over), rules, tree)).unwrap_or_default();
-    let less_important = live.less_important(job.spec.priority).filter_map(|id| cell.jobs().get(id));
-    let mut seen = BTreeSet::new();
-    let jobs = less_important.map(AsRef::as_ref).chain(by_policy);
-    let is_told = |job: JobId| told.jobs.contains(&job) || told.whole.contains(&job);
-    let open = |job: &&Job| job.state == JobState::Active && !is_told(job.id) && seen.insert(job.id);
-    let mut pieces = Vec::new();
-    jobs.filter(open).for_each(|victim| add_pieces(cell, victim, told, &mut pieces));
-    let mut tree = tree.clone();
-    pieces.retain(|piece| preemptor.may_stop(&mut tree, Stopping { job: piece.job, runs: &piece.named() }));
-    pieces.sort_by_key(|piece| piece.rank);
-    pieces
+/// What may be stopped, in the order in which it is. Pieces of less important jobs are made when they are asked for:
+/// most searches end with the first few. What elastic groups have beyond their minimum goes before all else and is made
+/// at once, and so is all that policies of queues open.
+pub(crate) struct Pieces<'s, 'a> {
+    cell: &'a Cell,
+    preemptor: &'s RoomPreemptor<'a>,
+    told: &'s Told,
+    tree: QuotaIf<'a>,
+    /// Made already, by their order.
+    made: BTreeMap<Rank, Piece<'a>>,
+    /// Less important jobs of which pieces are not made yet.
+    rest: Peekable<Box<dyn Iterator<Item = (i32, Youngest)> + 's>>,
 }
 
-fn add_pieces<'a>(cell: &'a Cell, job: &'a Job, told: &Told, pieces: &mut Vec<Piece<'a>>) {
+impl<'s, 'a> Pieces<'s, 'a> {
+    /// Those that the job may stop, as far as rules go when nobody is stopped yet.
+    pub(crate) fn of(
+        (cell, over): (&'a Cell, &Overlay),
+        preemptor: &'s RoomPreemptor<'a>,
+        (job, live): (&Job, &'s LiveJobs),
+        (tree, told): (&QuotaIf<'a>, &'s Told),
+    ) -> Self {
+        let by_policy = preemptor.policies().map(|rules| open_jobs((cell, over), rules, tree)).unwrap_or_default();
+        let less_important = live.less_important(job.spec.priority);
+        let (made, tree) = (BTreeMap::new(), tree.clone());
+        let none: Box<dyn Iterator<Item = (i32, Youngest)>> = Box::new(std::iter::empty());
+        let mut pieces = Pieces { cell, preemptor, told, tree, made, rest: none.peekable() };
+        if by_policy.is_empty() {
+            let is_less_important = |victim: &&Arc<Job>| victim.spec.priority < job.spec.priority;
+            let elastic = live.elastic().filter_map(|id| cell.jobs().get(id)).filter(is_less_important);
+            elastic.for_each(|victim| pieces.add(victim, Part::BeyondMinimum));
+            let rest: Box<dyn Iterator<Item = (i32, Youngest)> + 's> = Box::new(less_important);
+            pieces.rest = rest.peekable();
+            return pieces;
+        }
+        let less_important = less_important.filter_map(|(_, Reverse((_, id)))| cell.jobs().get(id));
+        let mut seen = BTreeSet::new();
+        for victim in less_important.map(AsRef::as_ref).chain(by_policy) {
+            if seen.insert(victim.id) {
+                pieces.add(victim, Part::BeyondMinimum);
+                pieces.add(victim, Part::Rest);
+            }
+        }
+        pieces
+    }
+
+    /// Adds the next ones to `taken` until there are as `many`. Returns whether there are no more.
+    pub(crate) fn take_until(&mut self, taken: &mut Vec<Piece<'a>>, many: usize) -> bool {
+        while taken.len() < many {
+            let Some(piece) = self.next() else { return true };
+            debug_assert!(taken.last().is_none_or(|last| last.rank < piece.rank), "{:?} is out of order", piece.rank);
+            taken.push(piece);
+        }
+        false
+    }
+
+    /// The next one: no job of which none is made yet may have one that comes before it.
+    fn next(&mut self) -> Option<Piece<'a>> {
+        loop {
+            let first = self.made.first_key_value().map(|(rank, _)| *rank);
+            let comes_before = |(priority, Reverse((latest_ms, _))): &(i32, Youngest)| {
+                let bound = (true, *priority, Reverse(*latest_ms));
+                first.is_none_or(|(is_needed, of, Reverse((since_ms, ..)))| bound <= (is_needed, of, Reverse(since_ms)))
+            };
+            let Some((_, Reverse((_, id)))) = self.rest.next_if(comes_before) else { break };
+            if let Some(job) = self.cell.jobs().get(id) {
+                self.add(job, Part::Rest);
+            }
+        }
+        self.made.pop_first().map(|(_, piece)| piece)
+    }
+
+    fn add(&mut self, job: &'a Job, part: Part) {
+        let is_told = self.told.jobs.contains(&job.id) || self.told.whole.contains(&job.id);
+        if job.state != JobState::Active || is_told {
+            return;
+        }
+        for piece in pieces_of(self.cell, job, self.told, part) {
+            if self.preemptor.may_stop(&mut self.tree, Stopping { job, runs: &piece.named() }) {
+                self.made.insert(piece.rank, piece);
+            }
+        }
+    }
+}
+
+/// Which pieces of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// What elastic groups have beyond their minimum.
+    BeyondMinimum,
+    /// All else.
+    Rest,
+}
+
+fn pieces_of<'a>(cell: &'a Cell, job: &'a Job, told: &Told, part: Part) -> Vec<Piece<'a>> {
     let runs = live_runs(cell, job).filter(|run| !told.has(run));
     if !job.starts_whole() {
-        return pieces.extend(runs.map(|run| piece(job, run, true)));
+        return if part == Part::Rest { runs.map(|run| piece(job, run, true)).collect() } else { Vec::new() };
     }
     let (mut beyond, mut rest) = (Vec::new(), Vec::new());
     let groups = job.groups.iter().zip(&job.spec.groups);
@@ -122,13 +197,16 @@ fn add_pieces<'a>(cell: &'a Cell, job: &'a Job, told: &Told, pieces: &mut Vec<Pi
             }
         }
     }
-    pieces.extend(beyond);
-    // A gang of which a part stops for others already is not counted on whole: that part is theirs.
-    if !rest.is_empty() && !told.parts.contains(&job.id) {
-        let since_ms = placed_since_ms(cell, job).unwrap_or_default();
-        let rank = (true, job.spec.priority, Reverse((since_ms, job.id, None)));
-        pieces.push(Piece { job, is_whole: true, runs: rest, rank });
+    if part == Part::BeyondMinimum {
+        return beyond;
     }
+    // A gang of which a part stops for others already is not counted on whole: that part is theirs.
+    if rest.is_empty() || told.parts.contains(&job.id) {
+        return Vec::new();
+    }
+    let since_ms = placed_since_ms(cell, job).unwrap_or_default();
+    let rank = (true, job.spec.priority, Reverse((since_ms, job.id, None)));
+    vec![Piece { job, is_whole: true, runs: rest, rank }]
 }
 
 fn piece<'a>(job: &'a Job, run: &'a Run, is_needed: bool) -> Piece<'a> {
