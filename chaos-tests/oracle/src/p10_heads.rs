@@ -25,6 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const STARVING_MS: u64 = 25_000;
 /// So much of the time between two that pass a job counts at most.
 const PAUSE_MS_MAX: u64 = 2_000;
+/// So long after its deadline and its grace period a run is counted on to have ended.
+const STOPS_WITHIN_MS: u64 = 2_000;
 /// In larger cells nobody looks who starves.
 const NODES_MAX: usize = 200;
 
@@ -104,7 +106,7 @@ impl Heads {
         let Some(span_ms) = books.jobs.get(&job).map(span_ms) else { return };
         let former_ms = self.spans_ms.insert(job, span_ms).filter(|former_ms| *former_ms < span_ms);
         if let (Some(former_ms), Some(began_ms)) = (former_ms, self.began_ms.get(&job)) {
-            self.longer.insert(job, began_ms.saturating_add(former_ms));
+            self.longer.entry(job).or_insert(began_ms.saturating_add(former_ms));
         }
     }
 
@@ -142,7 +144,10 @@ impl Heads {
         for (job, former_ms) in &self.longer {
             let ends_ms = self.ends_ms(*job, ledger.books).unwrap_or(u64::MAX);
             let is_outstayed = |head: &HeadRoom| {
-                head.since < index && *former_ms <= head.start_ms && ends_ms > head.start_ms && head.job != *job
+                head.since < index
+                    && former_ms.saturating_add(STOPS_WITHIN_MS) <= head.start_ms
+                    && ends_ms > head.start_ms
+                    && head.job != *job
             };
             let nodes: BTreeSet<NodeId> =
                 ledger.books.live_of(*job).filter(|run| !run.stopping).map(|run| run.node).collect();

@@ -116,7 +116,7 @@ pub(crate) fn plan_as_shown<P: Planner>(
 }
 
 /// As few of `most` things as something is found with, and what: so many `times` as many are tried each time, and then
-/// as few as do. With `too_few` nothing is found.
+/// as few as do. With `too_few` of them nothing is found, the caller knows.
 pub(crate) fn fewest<T>(
     (mut too_few, most): (usize, usize),
     times: usize,

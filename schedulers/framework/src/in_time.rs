@@ -50,7 +50,7 @@ pub(crate) fn claim_head<P: Planner>(
     let is_passed = core.heads.is_passed(job);
     let (before_ms, again_ms) = match may_head(cell, job) {
         Ok(()) => (u64::MAX, AGAIN_MS),
-        // Who is a head may start sooner than planned once others have ended before their time.
+        // Who is a head may start sooner than planned once others have ended before their time; a guess is no better.
         Err(NoHead::IsHead(start_ms)) => (start_ms.saturating_sub(SOONER_MS), HEAD_AGAIN_MS),
         Err(NoHead::Impatient(due_ms)) => {
             core.heads.put_off(item.job, due_ms);
@@ -65,7 +65,8 @@ pub(crate) fn claim_head<P: Planner>(
     // What other plans of this pass took stays taken: those rows are told to the planner as any others are.
     let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
     let mut read_anew = BTreeSet::new();
-    let found = seek_in_time(&mut core.planner, &mut board, item, (&mut read_anew, &mut core.dice));
+    let ends = ends_ahead(cell, item.job, before_ms != u64::MAX);
+    let found = seek_in_time(&mut core.planner, &mut board, (item, &ends), (&mut read_anew, &mut core.dice));
     // The next one sought in this pass is shown what is so, and the next pass what this one takes beside.
     core.planner.changed(&board.view(), &read_anew.iter().copied().collect::<Vec<_>>(), &[]);
     core.changes.nodes.extend(read_anew);
@@ -73,18 +74,17 @@ pub(crate) fn claim_head<P: Planner>(
     Some(PlannedJob { rest: Some(Box::new(why.clone())), ..planned })
 }
 
-/// Where a job would stand once what runs there has ended, and when that is, in stamped time. The planner has to read
-/// the nodes `read_anew` anew.
+/// Where a job would stand once as many of these runs have ended as it needs, and when that is, in stamped time. The
+/// planner has to read the nodes `read_anew` anew.
 fn seek_in_time<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
-    item: WorkItem,
+    (item, ends): (WorkItem, &[End<'_>]),
     (read_anew, dice): (&mut BTreeSet<NodeId>, &mut Prng),
 ) -> Option<(PlannedJob, u64)> {
     let cell = board.cell();
-    let ends = ends_ahead(cell, item.job);
     let mut as_if = AsIf::without((planner, board), (item, dice), std::iter::empty());
-    let found = fewest((0, ends.len()), 2, |count| as_if.plan_without(&ends, count, |end| std::iter::once(end.run)));
+    let found = fewest((0, ends.len()), 2, |count| as_if.plan_without(ends, count, |end| std::iter::once(end.run)));
     read_anew.extend(as_if.over());
     let (enough, found) = found?;
     let waited_for = &ends[..enough];
@@ -102,8 +102,9 @@ struct End<'a> {
     run: &'a Run,
 }
 
-/// The runs of others that are taken to end, the next one first.
-fn ends_ahead(cell: &Cell, job: JobId) -> Vec<End<'_>> {
+/// The runs of others that are taken to end, the next one first; where these have to be `sure`, only those of which it
+/// is known.
+fn ends_ahead(cell: &Cell, job: JobId, sure: bool) -> Vec<End<'_>> {
     let now_ms = cell.now_ms();
     let Some(waiting) = cell.jobs().get(job) else { return Vec::new() };
     let admits = |node: NodeId| {
@@ -112,7 +113,7 @@ fn ends_ahead(cell: &Cell, job: JobId) -> Vec<End<'_>> {
     };
     let runs = cell.runs().iter().map(|(_, run)| run).filter(|run| run.run.task.job != job && admits(run.node));
     let mut ends: Vec<End<'_>> = runs.filter_map(|run| end_of(cell, run)).collect();
-    ends.retain(|end| end.end_ms <= now_ms.saturating_add(AHEAD_MS));
+    ends.retain(|end| !(sure && end.is_guess) && end.end_ms <= now_ms.saturating_add(AHEAD_MS));
     ends.sort_by_key(|end| (end.end_ms, end.run.run));
     ends
 }

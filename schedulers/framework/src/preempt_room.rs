@@ -49,8 +49,8 @@ struct Search<'s, 'b, P> {
     as_if: AsIf<'s, 'b, P>,
     /// With so many pieces a job that starts whole finds no room.
     too_few: usize,
-    /// Whether it finds room once what stops already has ended: nobody else has to.
-    waits: bool,
+    /// Whether it finds room once what stops already has ended, or where all go on: nobody has to stop.
+    nobody_stops: bool,
 }
 
 /// Whom `job` would stop for room, and where it would stand then.
@@ -76,10 +76,11 @@ pub(crate) fn seek<P: Planner>(
         return Found::default();
     }
     let stops = told.runs(cell).chain(live.stopping(cell));
-    let mut search = Search { as_if: AsIf::without((planner, board), (item, dice), stops), too_few: 0, waits: false };
+    let mut search =
+        Search { as_if: AsIf::without((planner, board), (item, dice), stops), too_few: 0, nobody_stops: false };
     let planned = loop {
         let planned = search.go_on((cell, job), &tree, (&made, are_all), &wanted);
-        if planned.is_some() || search.waits {
+        if planned.is_some() || search.nobody_stops {
             break planned;
         }
         if are_all {
@@ -175,8 +176,8 @@ impl<P: Planner> Search<'_, '_, P> {
         };
         let wants = if job.starts_whole() { 1 } else { wanted.iter().map(|count| u64::from(*count)).sum() };
         let at_once = plan(0).map_or(0, |planned| tasks_of(&planned));
-        self.waits = at_once >= wants;
-        if self.waits {
+        self.nobody_stops = at_once >= wants;
+        if self.nobody_stops {
             return None;
         }
         let least = match job.starts_whole() {
@@ -189,10 +190,13 @@ impl<P: Planner> Search<'_, '_, P> {
         }
         let plan_enough = |count| plan(count).filter(|planned| tasks_of(planned) >= least);
         let Some((enough, planned)) = fewest((self.too_few, pieces.len()), TIMES, plan_enough) else {
-            self.too_few = if job.starts_whole() { pieces.len() } else { 0 };
+            if job.starts_whole() {
+                self.too_few = pieces.len();
+            }
             return None;
         };
         let victims = self.spare(cell, job, &planned, &pieces[..enough]);
+        self.nobody_stops = victims.is_empty();
         (!victims.is_empty()).then_some((planned, victims))
     }
 
@@ -214,7 +218,7 @@ impl<P: Planner> Search<'_, '_, P> {
         for piece in pieces.iter().rev() {
             let nodes: BTreeSet<NodeId> =
                 piece.runs.iter().map(|run| run.node).filter(|node| rooms.has(*node)).collect();
-            if nodes.is_empty() || stopped_whole.contains(&piece.job.id) {
+            if stopped_whole.contains(&piece.job.id) {
                 continue;
             }
             piece.runs.iter().for_each(|run| resume_run(over, cell, run));

@@ -140,6 +140,10 @@ fn whoever_runs_in_a_heads_room_gets_no_more_time_than_that_without_the_head_end
     assert_eq!(raised(60, 600, false).broken(), ["P10"]);
     assert_eq!(raised(60, 0, false).broken(), ["P10"], "it has no end any more");
     assert_eq!(raised(60, 600, true).broken(), [""; 0], "the head is planned anew");
+    let placed_ms = raised(1, 2, false).index * 1000 - 1000;
+    let last = (START_MS - placed_ms - 5_000) / 1000;
+    assert_eq!(raised(last - 2, 900, false).broken(), ["P10"]);
+    assert_eq!(raised(last - 1, 900, false).broken(), [""; 0], "it was counted on by nobody");
     assert_eq!(raised(600, 700, false).broken(), ["P10"], "it took the room");
 }
 

@@ -77,7 +77,8 @@ pub(crate) fn end_heads_outstayed(tx: &mut Tx<'_>, known: &Job) {
         return;
     }
     let nodes: BTreeSet<NodeId> = live_runs(tx, job).filter(|run| run.stop.is_none()).map(|run| run.node).collect();
-    let outstayed = |_: &Cell, held: &Held| held.starts_after(former_ms) && !held.starts_after(ends_ms);
+    let relies = |held: &Held| held.job != known.id && held.starts_after(former_ms);
+    let outstayed = |_: &Cell, held: &Held| relies(held) && !held.starts_after(ends_ms);
     for node in nodes {
         end_heads_on(tx, node, "what runs in its room may run for longer now", outstayed);
     }

@@ -208,7 +208,7 @@ impl Plain {
         let nodes: BTreeSet<NodeId> = runs.map(|run| run.node).collect();
         let is_outstayed = |hold: &&PlainHold| {
             let was_gone = nodes.contains(&hold.node) && self.is_gone_under(old, id, hold);
-            hold.is_head() && was_gone && !self.is_gone_before(id, hold)
+            hold.is_head() && hold.job != id && was_gone && !self.is_gone_before(id, hold)
         };
         let heads: BTreeSet<JobId> = self.holds.iter().filter(is_outstayed).map(|hold| hold.job).collect();
         heads.into_iter().for_each(|head| self.end_head(head));

@@ -14,7 +14,7 @@ pub(crate) fn head_text(cell: &Cell, job: &Job) -> Option<String> {
     let nodes: BTreeSet<&str> = kept.iter().map(|(node, _)| cell.nodes().name(*node)).collect();
     let seconds = |ms: u64| ms.saturating_sub(cell.now_ms()).div_ceil(1000);
     let start = match (seconds(ms), is_guess) {
-        (0, _) => "was to start by now: what it waits for runs for longer".to_string(),
+        (0, _) => "was to start by now, and does not stand yet".to_string(),
         (left, true) => format!(
             "is expected to start in about {left} s: what it waits for is taken to run for as long again as it has"
         ),

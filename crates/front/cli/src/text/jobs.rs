@@ -52,7 +52,7 @@ fn expected_start(job: &JobSummary, style: &Style) -> String {
     let left = length(job.expected_start_ms.saturating_sub(style.now_ms));
     match (job.expected_start_ms, job.expected_start_is_guess) {
         (0, _) => String::new(),
-        (start_ms, _) if start_ms <= style.now_ms => "by now, but what it waits for runs for longer".to_string(),
+        (start_ms, _) if start_ms <= style.now_ms => "by now, and it does not stand yet".to_string(),
         (_, false) => format!("within {left}, when what it waits for has reached its deadline"),
         (_, true) => format!("in about {left}, if what it waits for runs for as long again as it has"),
     }
@@ -302,7 +302,7 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
         };
         let head = |is_guess, held: &str| head_at(PLAIN.now_ms + 40_000, is_guess, held);
         assert_eq!(state(&head_at(PLAIN.now_ms, true, ""), &PLAIN), "pending (due)");
-        let due = "by now, but what it waits for runs for longer";
+        let due = "by now, and it does not stand yet";
         assert_eq!(expected_start(&head_at(PLAIN.now_ms, true, ""), &PLAIN), due);
         assert_eq!(state(&head(false, ""), &PLAIN), "pending (in 40s)");
         assert_eq!(state(&head(true, ""), &PLAIN), "pending (in ~40s)");
