@@ -11,12 +11,14 @@ use crate::apply::Tx;
 use crate::apply::steps::holds::{hold, sweep_nominations};
 use crate::cell::Cell;
 use crate::planted;
+use crate::rooms::grid::Grid;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
+use crate::rooms::quota_if::QuotaIf;
 use crate::rooms::reads::room_for_spares;
 use crate::state::jobs::{Job, JobState, Task};
 use crate::state::nodes::{NOMINATED, PRESENT, READY, STATE_MASK};
-use ohm_model::{EventKind, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement};
+use ohm_model::{EventKind, FlavorResource, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -181,13 +183,14 @@ fn settle_spares_of(tx: &mut Tx<'_>, id: JobId) {
     settle_quota_of_spares(tx, id);
 }
 
-/// A job whose queue is over its quota gives back its spares first.
+/// A job whose queue is over its quota gives back its spares first. What is promised to those for whom others stop is
+/// not there for spares either.
 fn settle_quota_of_spares(tx: &mut Tx<'_>, id: JobId) {
     for (node, held) in spares_held(tx, id) {
         let over = |cell: &Cell, job: &Job| {
             let shape = cell.shape_of(job, usize::from(held.group));
             let mut charges = shape.iter().flat_map(|shape| &shape.charges);
-            charges.any(|(column, _)| cell.quota.available(&job.spec.queue, *column).is_some_and(|left| left < 0))
+            charges.any(|(column, _)| left_for_spares(cell, job, *column).is_some_and(|left| left < 0))
         };
         for _ in 0..held.count {
             if !tx.jobs.get(id).is_some_and(|job| over(tx, job)) {
@@ -259,4 +262,14 @@ pub(crate) fn spare_misplaced(cell: &Cell, held: &Held, node: NodeId) -> Option<
     let astray = domain
         .is_some_and(|domain| job.binding_level(group).is_some() && cell.domain_key(job, group, node) != Some(domain));
     astray.then_some("its group is in another domain")
+}
+
+/// How much more of a column the queue of `job` may use beside what is promised to others; nothing is no limit.
+fn left_for_spares(cell: &Cell, job: &Job, column: FlavorResource) -> Option<i64> {
+    let queue = cell.quota.find(&job.spec.queue)?;
+    let left = cell.quota.available_over(queue, column, &Grid::default())?;
+    match cell.preemptions.is_empty() {
+        true => Some(left),
+        false => QuotaIf::promised(cell, job).available(queue, column).map(|promised| left.min(promised)),
+    }
 }
