@@ -44,7 +44,7 @@ pub(crate) struct Preemptions {
     again: BTreeMap<(JobId, JobId), (u64, u64)>,
     /// How often in a row others stopped in vain for a job, and when they last did.
     in_vain: BTreeMap<JobId, (u32, u64)>,
-    /// Jobs that may have lost tasks: they are repaired, which goes before new work.
+    /// Jobs that may have lost tasks, or whose tasks move: that is repaired, which goes before new work.
     hurt: BTreeSet<JobId>,
     /// By two jobs: who was stopped last, and how often they have taken turns.
     turns: BTreeMap<(JobId, JobId), (JobId, u32)>,
@@ -124,6 +124,7 @@ impl Preemptions {
                     self.promises.values_mut().for_each(|promise| _ = promise.stopping.remove(job));
                 }
             }
+            EventKind::MoveReserved { job, .. } => _ = self.hurt.insert(*job),
             EventKind::NodeHealth { .. } | EventKind::NodeCordoned { .. } | EventKind::NodeDraining { .. } => {
                 self.again.clear();
             }

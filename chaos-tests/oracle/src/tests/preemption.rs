@@ -235,6 +235,11 @@ fn p11_what_is_given_back_is_left_to_whom_it_is_for() {
     let mut repair = given_back();
     repair.happened(vec![ended(2, 2, 0, Exit::NodeLost)]).happened(vec![placed(2, 2, 1, 0)]);
     assert!(repair.broken().is_empty(), "a repair goes before new work");
+    let mut moves = given_back();
+    let (name, from, to) = (String::from("two"), vec![String::from("n0")], vec![String::from("n1")]);
+    moves.happened(vec![EventKind::MoveReserved { job: JobId(2), name, tasks: 1, from, to }]);
+    assert!(moves.happened(vec![placed(2, 2, 1, 0)]).broken().is_empty(), "so does what moves");
+    assert_eq!(given_back().happened(vec![placed(2, 2, 1, 0)]).broken(), ["P11"], "and nothing else");
     let mut apart = given_back();
     apart.put_queue(queue("c", "", 4000, QueuePreemption::default())).job(5, of("apart", "c", 4, 0));
     assert!(apart.happened(vec![placed(5, 0, 4, 0)]).broken().is_empty(), "it takes nothing of it");
