@@ -57,7 +57,7 @@ pub use state::kept::{Kept, KeptRun};
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use state::nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
 pub use state::offers::{
-    FlavorMiss, NoOffer, column_name, filters_of, flavors_by_group, flavors_in_use, flavors_of, no_offer,
+    Filters, FlavorMiss, NoOffer, column_name, filters_of, flavors_by_group, flavors_in_use, flavors_of, no_offer,
     own_filters_of,
 };
 pub use state::preemptions::{Preemption, Preemptions, Stopping};

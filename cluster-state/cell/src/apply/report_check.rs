@@ -136,7 +136,7 @@ fn check_updates(labels: &Labels, tolerations: &[Toleration]) -> Result<(), Refu
 /// Where labels that a check asks for contradict the job's own, those of its flavors, or another check's.
 fn clash(cell: &Cell, job: &Job, labels: &Labels) -> Option<String> {
     let groups = job.spec.groups.iter().enumerate();
-    let own = groups.map(|(at, group)| (format!("group {}", group.name), own_filters_of(cell, job, at).0));
+    let own = groups.map(|(at, group)| (format!("group {}", group.name), own_filters_of(cell, job, at).labels));
     let checks = job.admission.round.iter().flat_map(|round| &round.checks);
     let others = checks.map(|check| (format!("check {}", check.class), check.node_selector.clone()));
     let mut asked = own.chain(others);

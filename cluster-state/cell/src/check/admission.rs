@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::state::jobs::{Job, JobState};
-use crate::state::offers::filters_of;
+use crate::state::offers::{Filters, filters_of};
 use crate::state::timers::Timer;
 
 /// The coarsest grid of time-outs.
@@ -28,8 +28,8 @@ pub(crate) fn check_admission(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
     }
     for (at, group) in job.groups.iter().enumerate() {
         let Some(shape) = cell.shapes.get(group.shape) else { continue };
-        let (labels, tolerations) = filters_of(cell, job, at);
-        if (&shape.node_selector, &shape.tolerations) != (&labels, &tolerations) {
+        let Filters { labels, affinity, tolerations } = filters_of(cell, job, at);
+        if (&shape.node_selector, &shape.affinity, &shape.tolerations) != (&labels, &affinity, &tolerations) {
             let kept = &shape.node_selector;
             broken.push(format!("P6: job {name} is placed by {kept:?}, its round says {labels:?}"));
         }

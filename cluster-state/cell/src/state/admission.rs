@@ -134,11 +134,17 @@ impl Admission {
             for (key, value) in &check.node_selector {
                 labels.entry(key.clone()).or_insert_with(|| value.clone());
             }
-            for toleration in check.tolerations.iter().cloned().chain([request_toleration(&check.request)]) {
-                if !tolerations.contains(&toleration) {
-                    tolerations.push(toleration);
-                }
-            }
+            let tolerated = check.tolerations.iter().cloned().chain([request_toleration(&check.request)]);
+            add_tolerations(tolerations, tolerated);
+        }
+    }
+}
+
+/// Adds those that are not there.
+pub(crate) fn add_tolerations(tolerations: &mut Vec<Toleration>, more: impl Iterator<Item = Toleration>) {
+    for toleration in more {
+        if !tolerations.contains(&toleration) {
+            tolerations.push(toleration);
         }
     }
 }

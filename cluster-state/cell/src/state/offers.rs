@@ -6,14 +6,15 @@
 //! tolerations of the flavors, charged to their quota.
 
 use crate::cell::Cell;
+use crate::state::admission::add_tolerations;
 use crate::state::jobs::Job;
 use crate::state::resources::PODS;
 use crate::state::shapes::Shape;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{
-    FlavorResource, GroupSpec, QueueSpec, ResourceFlavor, ResourceGroup, SelectorTerm, Taint, TaintEffect, Toleration,
-    resources,
+    FlavorResource, GroupSpec, Operator, QueueSpec, Requirement, ResourceFlavor, ResourceGroup, SelectorTerm, Taint,
+    TaintEffect, Toleration, resources,
 };
 use ohm_stdx::bug::{self, Bug};
 use serde::{Deserialize, Serialize};
@@ -94,9 +95,9 @@ pub(crate) fn offers(
     offers.iter_mut().for_each(|shape| shape.charges.extend(pods.clone()));
     offers.retain_mut(|shape| {
         shape.charges.sort_unstable();
-        let agrees = add_flavors(cell, &shape.charges, (&mut shape.node_selector, &mut shape.tolerations));
+        let clashes = add_flavors(cell, &shape.charges, (&mut shape.node_selector, &mut shape.tolerations));
         shape.names_hosts |= shape.node_selector.contains_key(HOSTNAME_LABEL);
-        agrees
+        clashes.is_empty()
     });
     if offers.is_empty() { Err(NoOffer::Apart) } else { Ok(offers) }
 }
@@ -150,27 +151,12 @@ fn with_flavor(cell: &Cell, offer: &Shape, (group, flavor): (&ResourceGroup, &Re
     shape
 }
 
-/// Adds what the nodes of `flavor` have, and what it tolerates. False where a label is there with another value.
-fn add_flavor(flavor: &ResourceFlavor, labels: &mut Labels, tolerations: &mut Vec<Toleration>) -> bool {
-    for (key, value) in flavor.node_labels.iter().filter(|_| !bug::is_planted(Bug::FlavorAstray)) {
-        if labels.entry(key.clone()).or_insert_with(|| value.clone()) != value {
-            return false;
-        }
-    }
-    for toleration in &flavor.tolerations {
-        if !tolerations.contains(toleration) {
-            tolerations.push(toleration.clone());
-        }
-    }
-    true
-}
-
-/// Adds what the flavors add that these columns are of. False where their labels contradict each other.
+/// Adds what the flavors add that these columns are of. Returns their labels that are there with another value.
 pub(crate) fn add_flavors(
     cell: &Cell,
     charges: &[(FlavorResource, i64)],
     (labels, tolerations): (&mut Labels, &mut Vec<Toleration>),
-) -> bool {
+) -> Vec<Requirement> {
     let mut names: Vec<&str> = Vec::new();
     for &(column, _) in charges {
         let name = cell.quota.columns.flavor(column);
@@ -178,26 +164,54 @@ pub(crate) fn add_flavors(
             names.push(name);
         }
     }
-    let mut flavors = names.into_iter().filter_map(|name| cell.quota.flavors.get(name));
-    flavors.all(|flavor| add_flavor(flavor, labels, tolerations))
+    let mut clashes = Vec::new();
+    for flavor in names.into_iter().filter_map(|name| cell.quota.flavors.get(name)) {
+        for (key, value) in flavor.node_labels.iter().filter(|_| !bug::is_planted(Bug::FlavorAstray)) {
+            if labels.entry(key.clone()).or_insert_with(|| value.clone()) != value {
+                let values = vec![value.clone()];
+                clashes.push(Requirement { key: key.clone(), operator: Operator::In, values });
+            }
+        }
+        add_tolerations(tolerations, flavor.tolerations.iter().cloned());
+    }
+    clashes
 }
 
-/// The labels that nodes must have for group `at` of `job`, and the taints that it tolerates: its own, those of its
-/// flavors, and what the checks of a round that is ready add. Nothing for a group that the job lacks.
-pub fn filters_of(cell: &Cell, job: &Job, at: usize) -> (Labels, Vec<Toleration>) {
-    let (mut labels, mut tolerations) = own_filters_of(cell, job, at);
-    job.admission.add_filters(&mut labels, &mut tolerations);
-    (labels, tolerations)
+/// What a group asks of nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filters {
+    /// Labels that nodes must have.
+    pub labels: Labels,
+    /// Alternatives of required affinity.
+    pub affinity: Vec<SelectorTerm>,
+    /// Taints that it tolerates.
+    pub tolerations: Vec<Toleration>,
 }
 
-/// As [`filters_of`], without what checks add.
-pub fn own_filters_of(cell: &Cell, job: &Job, at: usize) -> (Labels, Vec<Toleration>) {
+/// What group `at` of `job` asks of nodes: its own filters, those of its flavors, and what the checks of a round that
+/// is ready add. Nothing for a group that the job lacks.
+pub fn filters_of(cell: &Cell, job: &Job, at: usize) -> Filters {
+    let mut filters = own_filters_of(cell, job, at);
+    job.admission.add_filters(&mut filters.labels, &mut filters.tolerations);
+    filters
+}
+
+/// As [`filters_of`], without what checks add. Where a flavor that the group has was given other labels since than the
+/// group asks for, no node meets both.
+pub fn own_filters_of(cell: &Cell, job: &Job, at: usize) -> Filters {
     let (Some(group), Some(shape)) = (job.spec.groups.get(at), cell.shape_of(job, at)) else {
-        return Default::default();
+        return Filters { labels: Labels::new(), affinity: Vec::new(), tolerations: Vec::new() };
     };
     let (mut labels, mut tolerations) = (group.node_selector.clone(), group.tolerations.clone());
-    add_flavors(cell, &shape.charges, (&mut labels, &mut tolerations));
-    (labels, tolerations)
+    let mut affinity = group.affinity.clone();
+    let clashes = add_flavors(cell, &shape.charges, (&mut labels, &mut tolerations));
+    if !clashes.is_empty() {
+        if affinity.is_empty() {
+            affinity.push(SelectorTerm { requirements: Vec::new() });
+        }
+        affinity.iter_mut().for_each(|term| term.requirements.extend(clashes.iter().cloned()));
+    }
+    Filters { labels, affinity, tolerations }
 }
 
 /// The flavors that group `at` of `job` has, by resource; none while nothing of the job stands or is reserved, nor

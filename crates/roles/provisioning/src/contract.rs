@@ -1,6 +1,6 @@
 //! What the outside is asked, and what it may answer: the words of the JSON that hooks and webhooks see.
 
-use ohm_cell::{Cell, Check, CheckState, Job, RepairRequest, domain_labels, filters_of, own_filters_of};
+use ohm_cell::{Cell, Check, CheckState, Filters, Job, RepairRequest, domain_labels, filters_of, own_filters_of};
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::selector::Labels;
@@ -194,8 +194,8 @@ impl Request {
     /// What is asked as `job` is admitted.
     pub(crate) fn of(cell: &Cell, (job, check): (&Job, &Check), class: &ProvisioningClass) -> Self {
         let group = |(at, group): (usize, &GroupSpec)| {
-            let (node_selector, tolerations) = own_filters_of(cell, job, at);
-            RequestGroup::of(group, node_selector, &tolerations)
+            let Filters { labels, tolerations, .. } = own_filters_of(cell, job, at);
+            RequestGroup::of(group, labels, &tolerations)
         };
         Request {
             id: job.request_id(&check.class),
@@ -235,7 +235,7 @@ impl Request {
 /// The lost tasks of one group, apart by where they may go.
 fn lost_of(cell: &Cell, job: &Job, group: GroupIndex, tasks: &RangeSet) -> Vec<RequestGroup> {
     let Some(spec) = job.spec.groups.get(usize::from(group.0)) else { return Vec::new() };
-    let (node_selector, tolerations) = filters_of(cell, job, usize::from(group.0));
+    let Filters { labels, tolerations, .. } = filters_of(cell, job, usize::from(group.0));
     let mut by_domain: BTreeMap<Labels, u32> = BTreeMap::new();
     for rank in tasks.values() {
         *by_domain.entry(domain_labels(cell, job, group, rank)).or_default() += 1;
@@ -243,7 +243,7 @@ fn lost_of(cell: &Cell, job: &Job, group: GroupIndex, tasks: &RangeSet) -> Vec<R
     let lost = by_domain.into_iter().map(|(domain, count)| RequestGroup {
         count,
         min_count: count,
-        ..RequestGroup::of(spec, node_selector.clone().into_iter().chain(domain).collect(), &tolerations)
+        ..RequestGroup::of(spec, labels.clone().into_iter().chain(domain).collect(), &tolerations)
     });
     lost.collect()
 }

@@ -6,7 +6,7 @@ use crate::cell::Cell;
 use crate::policy::brought::{close_requests, open_requests};
 use crate::state::admission::{Check, CheckState, Round};
 use crate::state::jobs::Group;
-use crate::state::offers::filters_of;
+use crate::state::offers::{Filters, filters_of};
 use crate::state::runs::NO_RUN;
 use crate::state::timers::Timer;
 use ohm_model::brought::request_label;
@@ -78,13 +78,14 @@ pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
     for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
         let former = tx.shape(group.shape);
-        let (node_selector, tolerations) = filters_of(tx, &job, at);
-        if former.node_selector == node_selector && former.tolerations == tolerations {
+        let Filters { labels, affinity, tolerations } = filters_of(tx, &job, at);
+        let is_same = former.node_selector == labels && former.tolerations == tolerations;
+        if is_same && former.affinity == affinity {
             continue;
         }
         let mut shape = (**former).clone();
-        shape.names_hosts = spec.names_hosts() || node_selector.contains_key(HOSTNAME_LABEL);
-        (shape.node_selector, shape.tolerations) = (node_selector, tolerations);
+        shape.names_hosts = spec.names_hosts() || labels.contains_key(HOSTNAME_LABEL);
+        (shape.node_selector, shape.affinity, shape.tolerations) = (labels, affinity, tolerations);
         let joined = tx.shapes.join(shape);
         tx.shapes.leave(group.shape);
         tx.job_mut(id).groups[at].shape = joined;
