@@ -245,6 +245,7 @@ impl Oracle {
         self.spares.entry_over(index, (&self.books, &self.admissions), broken);
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);
         self.node_requests.entry_over(index, (&self.books, &self.admissions), broken);
+        self.preemptions.entry_over(index, broken);
         self.admissions.entry_over(rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);

@@ -46,6 +46,8 @@ pub(crate) struct Preemptions {
     in_vain: BTreeMap<JobId, (u32, u64)>,
     /// Jobs that may have lost tasks, or whose tasks move: that is repaired, which goes before new work.
     hurt: BTreeSet<JobId>,
+    /// Who took what is promised to others in the entry at hand, in words: none of its spares is given back yet.
+    took: BTreeMap<JobId, String>,
     /// By two jobs: who was stopped last, and how often they have taken turns.
     turns: BTreeMap<(JobId, JobId), (JobId, u32)>,
 }
@@ -136,10 +138,22 @@ impl Preemptions {
                 }
                 self.placed_ms.entry(*job).or_insert(at_ms);
                 self.again.retain(|(taker, _), _| taker != job);
-                self.judge_taking(*job, known, &mut tell);
+                let taken = self.judge_taking(*job, known);
+                self.took.extend(taken.map(|taken| (*job, taken)));
+            }
+            // Of tasks and spares that are too many together, spares are given back by the end of the entry.
+            EventKind::SpareGone { job, .. } if self.took.remove(job).is_some() => {
+                let taken = self.judge_taking(*job, known);
+                self.took.extend(taken.map(|taken| (*job, taken)));
             }
             _ => {}
         }
+    }
+
+    /// The entry is over: what was taken in it is.
+    pub(crate) fn entry_over(&mut self, index: Index, broken: &mut Vec<Broken>) {
+        let taken = std::mem::take(&mut self.took).into_values();
+        broken.extend(taken.map(|what| Broken::new("P11", format!("entry {index}: {what}"))));
     }
 
     /// For whom others stop, or have stopped, and what they gave back is kept.
@@ -271,24 +285,25 @@ impl Preemptions {
         });
     }
 
-    /// Whether a job that starts takes what is promised to others.
-    fn judge_taking(&self, job: JobId, known: Known<'_>, tell: &mut impl FnMut(String)) {
-        let Some(spec) = known.spec(job).filter(|spec| !spec.queue.is_empty()) else { return };
+    /// What a job that starts takes of that which is promised to others.
+    fn judge_taking(&self, job: JobId, known: Known<'_>) -> Option<String> {
+        let spec = known.spec(job).filter(|spec| !spec.queue.is_empty())?;
         let is_new = !self.hurt.contains(&job) && known.admissions.reservation(job).is_none();
         if self.promises.is_empty() || self.is_changing || !is_new || self.promises.contains_key(&job) {
-            return;
+            return None;
         }
         let tree = known.tree(job, &self.promises, Count::Fewest);
         let held = known.charged(job, &self.promises, Count::Fewest);
         // Whoever is over its quota by itself takes nothing of others: its spares may go in the same entry.
         let unpromised = known.tree(job, &Promises::default(), Count::Fewest);
         let limited = held.iter().filter(|(name, held)| **held > 0 && tree.limits(&spec.queue, name));
-        let limited = limited.filter(|(name, _)| unpromised.left(&spec.queue, name) >= 0);
-        for (name, left) in limited.map(|(name, _)| (name, tree.left(&spec.queue, name))).filter(|(_, left)| *left < 0)
-        {
-            let waiting: Vec<&str> = self.promises.keys().map(|job| known.name(*job)).collect();
-            let (waiting, over, job) = (waiting.join(", "), -left, &spec.name);
-            tell(format!("{job} takes {over} of {name} that others have given back for {waiting}"));
-        }
+        let mut limited = limited.filter(|(name, _)| unpromised.left(&spec.queue, name) >= 0);
+        let (name, left) = limited.find_map(|(name, _)| {
+            let left = tree.left(&spec.queue, name);
+            (left < 0).then_some((name, left))
+        })?;
+        let waiting: Vec<&str> = self.promises.keys().map(|job| known.name(*job)).collect();
+        let (waiting, over, job) = (waiting.join(", "), -left, &spec.name);
+        Some(format!("{job} takes {over} of {name} that others have given back for {waiting}"))
     }
 }
