@@ -65,8 +65,9 @@ pub(crate) fn claim_head<P: Planner>(
     // What other plans of this pass took stays taken: those rows are told to the planner as any others are.
     let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
     let mut read_anew = BTreeSet::new();
-    let ends = ends_ahead(cell, item.job, before_ms != u64::MAX);
+    let ends = ends_ahead(cell, item.job, Horizon { sure: before_ms != u64::MAX, ahead_ms: AHEAD_MS });
     let found = seek_in_time(&mut core.planner, &mut board, (item, &ends), (&mut read_anew, &mut core.dice));
+    let found = found.map(|(found, waited_for)| head_of(cell, found, waited_for));
     // The next one sought in this pass is shown what is so, and the next pass what this one takes beside.
     core.planner.changed(&board.view(), &read_anew.iter().copied().collect::<Vec<_>>(), &[]);
     core.changes.nodes.extend(read_anew);
@@ -74,23 +75,62 @@ pub(crate) fn claim_head<P: Planner>(
     Some(PlannedJob { rest: Some(Box::new(why.clone())), ..planned })
 }
 
-/// Where a job would stand once as many of these runs have ended as it needs, and when that is, in stamped time. The
-/// planner has to read the nodes `read_anew` anew.
-fn seek_in_time<P: Planner>(
+/// A start that is known, unless something else comes before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedStart {
+    /// By when, in stamped time.
+    pub start_ms: u64,
+    /// The jobs of which something has to end before.
+    pub waits_for: BTreeSet<JobId>,
+}
+
+/// By when a job that finds no room now would find some, as far as that is known: where jobs with a deadline have
+/// ended, and what stops. The planner has to read the nodes that are returned anew.
+pub fn expected_start<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
-    (item, ends): (WorkItem, &[End<'_>]),
+    item: WorkItem,
+    dice: &mut Prng,
+) -> (Option<ExpectedStart>, BTreeSet<NodeId>) {
+    let ends = ends_ahead(board.cell(), item.job, Horizon { sure: true, ahead_ms: u64::MAX });
+    let mut read_anew = BTreeSet::new();
+    let found = seek_in_time(planner, board, (item, &ends), (&mut read_anew, dice));
+    let expected = found.map(|(_, waited_for)| ExpectedStart {
+        start_ms: waited_for[waited_for.len() - 1].end_ms,
+        waits_for: waited_for.iter().map(|end| end.run.run.task.job).collect(),
+    });
+    (expected, read_anew)
+}
+
+/// The plan of a job for the time when as many of these runs have ended as it needs, and those: one at least. The
+/// planner has to read the nodes `read_anew` anew.
+fn seek_in_time<'e, 'c, P: Planner>(
+    planner: &mut P,
+    board: &mut Board<'_>,
+    (item, ends): (WorkItem, &'e [End<'c>]),
     (read_anew, dice): (&mut BTreeSet<NodeId>, &mut Prng),
-) -> Option<(PlannedJob, u64)> {
-    let cell = board.cell();
+) -> Option<(PlannedJob, &'e [End<'c>])> {
     let mut as_if = AsIf::without((planner, board), (item, dice), std::iter::empty());
     let found = fewest((0, ends.len()), 2, |count| as_if.plan_without(ends, count, |end| std::iter::once(end.run)));
     read_anew.extend(as_if.over());
     let (enough, found) = found?;
-    let waited_for = &ends[..enough];
-    let (start_ms, is_guess) = (waited_for[enough - 1].end_ms, waited_for.iter().any(|end| end.is_guess));
+    Some((found, &ends[..enough]))
+}
+
+/// Rooms for when these have ended, and when that is, in stamped time.
+fn head_of(cell: &Cell, found: PlannedJob, waited_for: &[End<'_>]) -> (PlannedJob, u64) {
+    let (start_ms, is_guess) = (waited_for[waited_for.len() - 1].end_ms, waited_for.iter().any(|end| end.is_guess));
     let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));
-    Some((into_rooms(cell, found, Purpose::Head { start_ms, is_guess, until_ms }), start_ms))
+    (into_rooms(cell, found, Purpose::Head { start_ms, is_guess, until_ms }), start_ms)
+}
+
+/// Which ends are looked at.
+#[derive(Clone, Copy)]
+struct Horizon {
+    /// Only those of which it is known when.
+    sure: bool,
+    /// None that is further ahead.
+    ahead_ms: u64,
 }
 
 /// When a run is taken to end.
@@ -102,24 +142,23 @@ struct End<'a> {
     run: &'a Run,
 }
 
-/// The runs of others that are taken to end, the next one first; where these have to be `sure`, only those of which it
-/// is known.
-fn ends_ahead(cell: &Cell, job: JobId, sure: bool) -> Vec<End<'_>> {
-    let now_ms = cell.now_ms();
+/// The runs of others that are taken to end, the next one first.
+fn ends_ahead(cell: &Cell, job: JobId, horizon: Horizon) -> Vec<End<'_>> {
+    let last_ms = cell.now_ms().saturating_add(horizon.ahead_ms);
     let Some(waiting) = cell.jobs().get(job) else { return Vec::new() };
     let admits = |node: NodeId| {
         let mut shapes = waiting.groups.iter().flat_map(|group| group.offers());
         cell.nodes().is_schedulable(node) && shapes.any(|shape| cell.admits(*shape, node))
     };
     let runs = cell.runs().iter().map(|(_, run)| run).filter(|run| run.run.task.job != job && admits(run.node));
-    let mut ends: Vec<End<'_>> = runs.filter_map(|run| end_of(cell, run)).collect();
-    ends.retain(|end| !(sure && end.is_guess) && end.end_ms <= now_ms.saturating_add(AHEAD_MS));
+    let mut ends: Vec<End<'_>> = runs.filter_map(|run| end_of(cell, run, last_ms)).collect();
+    ends.retain(|end| !(horizon.sure && end.is_guess) && end.end_ms <= last_ms);
     ends.sort_by_key(|end| (end.end_ms, end.run.run));
     ends
 }
 
 /// When a run is taken to end; nothing for services, which don't.
-fn end_of<'a>(cell: &Cell, run: &'a Run) -> Option<End<'a>> {
+fn end_of<'a>(cell: &Cell, run: &'a Run, last_ms: u64) -> Option<End<'a>> {
     let (now_ms, job) = (cell.now_ms(), cell.jobs().get(run.run.task.job)?);
     if run.stop.is_some() {
         let grace_ms = job.spec.groups.get(usize::from(run.run.task.group.0))?.task.grace_ms;
@@ -127,7 +166,7 @@ fn end_of<'a>(cell: &Cell, run: &'a Run) -> Option<End<'a>> {
         return Some(End { end_ms, is_guess: false, run });
     }
     let known_ms = job.ends_by_ms(now_ms).map(|end_ms| end_ms.max(now_ms));
-    if let Some(end_ms) = known_ms.filter(|end_ms| *end_ms <= now_ms.saturating_add(AHEAD_MS)) {
+    if let Some(end_ms) = known_ms.filter(|end_ms| *end_ms <= last_ms) {
         return Some(End { end_ms, is_guess: false, run });
     }
     let lasts = job.kind != ClassKind::Service;

@@ -48,6 +48,7 @@ pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
 pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle, Tried};
 pub use holds::{Holds, Taken};
+pub use in_time::{ExpectedStart, expected_start};
 pub use input::{Again, Proceed, SchedulerConfig, SchedulerEffect, SchedulerInput};
 pub use moves::plan_move;
 pub use pass::TRANSACTION_BYTES_MAX;

@@ -92,6 +92,9 @@ pub struct JobAnswer {
     /// The reason at length, line by line; what `ohm explain` would say.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explanation: Vec<String>,
+    /// By when it finds room, where it finds none now and jobs with a deadline have ended by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_start: Option<StartAnswer>,
     /// The profile and the strategies that were tried before the explanation was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried: Option<Arc<Tried>>,
@@ -109,6 +112,17 @@ pub struct JobAnswer {
     pub tasks: TaskCounts,
     /// Its groups in order.
     pub groups: Vec<GroupAnswer>,
+}
+
+/// By when a job starts, if nothing else comes before it: all that has a deadline (`activeDeadlineSeconds`) began just
+/// now, runs until then, and takes its whole grace period to stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartAnswer {
+    /// From now on.
+    pub within_seconds: u64,
+    /// The jobs of which something has to end before.
+    pub waits_for: Vec<String>,
 }
 
 /// A job that is stopped for another one.

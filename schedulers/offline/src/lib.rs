@@ -36,7 +36,8 @@
 //!
 //! ```text
 //! jobs[]            name, outcome (placed | repaired | pending | parked | preempting | evicted), reason,
-//!                   explanation[] (lines of text), tried? {profile, strategies[]}, tasks {asked, before, lost, after}
+//!                   explanation[] (lines of text), expectedStart? {withinSeconds, waitsFor[]},
+//!                   tried? {profile, strategies[]}, tasks {asked, before, lost, after}
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
@@ -53,7 +54,8 @@
 //! Invariants: the same question gives the same answer; a request that the cell cannot meet is `pending` with a reason
 //! and never an error; what is placed was accepted by the cell.
 //!
-//! Absent on purpose: time. Nothing backs off, expires or finishes.
+//! Absent on purpose: time. Nothing backs off, expires or finishes; that what has a deadline will be over is reckoned
+//! with in `expectedStart` only.
 
 mod admission;
 mod answer;
@@ -77,7 +79,7 @@ mod world;
 
 pub use answer::{
     Answer, ClassRoom, Copies, DomainCount, GroupAnswer, GroupRoom, IgnoredField, JobAnswer, JobOutcome, NodeCount,
-    Taken, TaskCounts, Totals,
+    StartAnswer, Taken, TaskCounts, Totals,
 };
 pub use question::{Addition, PlanError, Question};
 pub use queues::{FlavorUsage, QueueAnswer, ResourceUsage};

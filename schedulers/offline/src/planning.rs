@@ -3,31 +3,49 @@
 
 use crate::admission::{borrowing, code, flavors};
 use crate::answer::{
-    DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, TaskCounts, VictimAnswer,
+    DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, StartAnswer, TaskCounts, VictimAnswer,
 };
 use crate::cycles;
 use crate::setting::Setting;
-use crate::settle::{Ending, Settled, note_promise, settle};
+use crate::settle::{Ending, Settled, note_expected_start, note_promise, settle};
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_cell::{Cell, Job, JobState, preemptions};
-use ohm_framework::{Need, need_of};
+use ohm_framework::{ExpectedStart, Need, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{JobId, NodeId, Victim};
 use std::collections::BTreeMap;
 
+/// For so many jobs that find no room it is sought by when they do: each one is planned several times for that.
+const EXPECTED_MAX: usize = 100;
+
 /// Plans every job of the setting: in file order, or in so many passes.
 pub(crate) fn plan_all(setting: &mut Setting, passes: Option<u32>) -> Vec<JobAnswer> {
     let Setting { world, jobs, .. } = setting;
-    let (settled, evicted) = match passes {
+    let (mut settled, evicted) = match passes {
         Some(passes) => cycles::run(world, jobs, passes),
         None => in_file_order(world, jobs),
     };
+    expect_starts(world, jobs, &mut settled);
     let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
         let touched = standing.displaced() > 0 || standing.stood == 0 || found.explanation.is_some();
         standing.asked || touched || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
     });
     answered.map(|(standing, found)| answer(world, standing, found, &evicted)).collect()
+}
+
+/// Finds by when those start that find no room, where what runs has deadlines. Each on its own: none of them takes what
+/// another one waits for.
+fn expect_starts(world: &mut World, jobs: &[Standing], settled: &mut [Settled]) {
+    if jobs.iter().all(|standing| standing.spec.active_deadline_seconds == 0) {
+        return;
+    }
+    let waiting = jobs.iter().zip(settled).filter(|(_, found)| found.explanation.is_some());
+    for (standing, found) in waiting.take(EXPECTED_MAX) {
+        if let Ok(job) = standing.job {
+            note_expected_start(world, job, found);
+        }
+    }
 }
 
 fn in_file_order(world: &mut World, jobs: &[Standing]) -> (Vec<Settled>, BTreeMap<JobId, String>) {
@@ -75,17 +93,12 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         explain: None,
     };
     let mut groups: Vec<GroupAnswer> = spec.groups.iter().map(|group| bare(&group.name)).collect();
-    let (name, outcome) = (spec.name.clone(), JobOutcome::Pending);
+    let name = spec.name.clone();
     let (job, invalid) = match &standing.job {
         Ok(job) => (world.job(*job), None),
         Err(reason) => (None, Some(reason.clone())),
     };
-    let Some(job) = job else {
-        let reason = invalid;
-        let (explanation, tried, preempts) = (Vec::new(), None, Vec::new());
-        let (code, borrowing) = (None, None);
-        return JobAnswer { name, outcome, reason, explanation, tried, code, borrowing, preempts, tasks, groups };
-    };
+    let Some(job) = job else { return not_there(name, invalid, tasks, groups) };
     tasks.after = job.live();
     for (group, flavors) in groups.iter_mut().zip(flavors(&world.cell, job)) {
         group.flavors = flavors;
@@ -129,7 +142,30 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         reason: victim.reason.name(),
     };
     let preempts = found.preempts.iter().map(named).collect();
-    JobAnswer { name, outcome, reason, explanation, tried, code, borrowing, preempts, tasks, groups }
+    let expected_start = found.expected.as_ref().filter(|_| unmet).map(|expected| start_answer(world, expected));
+    JobAnswer { name, outcome, reason, explanation, expected_start, tried, code, borrowing, preempts, tasks, groups }
+}
+
+/// The answer for a job that the cell did not take.
+fn not_there(name: String, reason: Option<String>, tasks: TaskCounts, groups: Vec<GroupAnswer>) -> JobAnswer {
+    JobAnswer {
+        name,
+        outcome: JobOutcome::Pending,
+        reason,
+        explanation: Vec::new(),
+        expected_start: None,
+        tried: None,
+        code: None,
+        borrowing: None,
+        preempts: Vec::new(),
+        tasks,
+        groups,
+    }
+}
+
+fn start_answer(world: &World, expected: &ExpectedStart) -> StartAnswer {
+    let names = expected.waits_for.iter().filter_map(|job| world.job(*job)).map(|job| job.spec.name.clone());
+    StartAnswer { within_seconds: world.seconds_until(expected.start_ms), waits_for: names.collect() }
 }
 
 /// Why a job does not stand, in one sentence.

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use ohm_cell::{Cell, Job, QuotaIf, preemptions};
-use ohm_framework::{Decision, Explanation, Need, Obstacle, PlannedJob, admission_obstacle, need_of};
+use ohm_framework::{Decision, ExpectedStart, Explanation, Need, Obstacle, PlannedJob, admission_obstacle, need_of};
 use ohm_model::{Conflict, JobId, QueuePreemption, RunRef, Victim};
 
 /// A job is planned at most so often, and twice for each of its tasks: every time something of it is placed, makes room
@@ -24,6 +24,8 @@ pub(crate) struct Settled {
     pub(crate) awaits_victims: bool,
     /// Whether it is looked at again only once something changes.
     pub(crate) is_parked: bool,
+    /// By when it would find room if nothing else came before it, where it finds none now and that is known.
+    pub(crate) expected: Option<ExpectedStart>,
 }
 
 /// When runs end that are told to stop for another job.
@@ -76,6 +78,13 @@ pub(crate) fn settle(world: &mut World, job: JobId, ending: Ending) -> Settled {
         }
     }
     settled
+}
+
+/// Takes note of by when `job`, which finds no room, would.
+pub(crate) fn note_expected_start(world: &mut World, job: JobId, settled: &mut Settled) {
+    let lacks_room = |why: &Explanation| matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
+    let waits = settled.preempts.is_empty() && settled.explanation.as_ref().is_some_and(lacks_room);
+    settled.expected = if waits { world.expected_start(job) } else { None };
 }
 
 /// Takes note of whether `job`, which was not placed, waits for those who stop for others; `promised` are those who do.

@@ -1,6 +1,8 @@
 //! The answer for people.
 
-use crate::answer::{Answer, ClassRoom, Copies, DomainCount, GroupAnswer, IgnoredField, JobAnswer, JobOutcome, Totals};
+use crate::answer::{
+    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, IgnoredField, JobAnswer, JobOutcome, StartAnswer, Totals,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -37,6 +39,11 @@ fn write_job(text: &mut String, job: &JobAnswer) {
     for line in job.explanation.iter().filter(|_| is_unmet) {
         let _ = writeln!(text, "  {line}");
     }
+    if let Some(start) = &job.expected_start {
+        let StartAnswer { within_seconds, waits_for } = start;
+        let _ = writeln!(text, "  It starts within {within_seconds} s if nothing else comes before it.");
+        let _ = writeln!(text, "  By then {} over (activeDeadlineSeconds, counted from now).", are(waits_for));
+    }
     for victim in &job.preempts {
         let _ = writeln!(text, "  it stops {} ({})", victim.job, victim.reason);
     }
@@ -44,6 +51,17 @@ fn write_job(text: &mut String, job: &JobAnswer) {
         write_group(text, group, job.groups.len() > 1);
     }
     text.push('\n');
+}
+
+/// The first of these names, and that they are.
+fn are(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    match names {
+        [] => "they are".into(),
+        [name] => format!("{name} is"),
+        [first @ .., last] if names.len() <= NAMED => format!("{} and {last} are", first.join(", ")),
+        _ => format!("{} and {} more are", names[..NAMED].join(", "), names.len() - NAMED),
+    }
 }
 
 fn write_group(text: &mut String, group: &GroupAnswer, named: bool) {

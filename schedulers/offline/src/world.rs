@@ -5,7 +5,10 @@
 
 use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run};
 use ohm_framework::preempt::plan_preemption;
-use ohm_framework::{Board, Budget, Decision, LiveJobs, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
+use ohm_framework::{
+    Board, Budget, Decision, ExpectedStart, LiveJobs, Need, PlannedJob, Planner, View, Work, WorkItem, expected_start,
+    plan_move,
+};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeConclusion,
@@ -206,6 +209,23 @@ impl World {
         // A planner may have lowered its own numbers for rows it returned; committed or not, they are read again.
         planner.changed(&board.view(), &nodes, &[job]);
         decision
+    }
+
+    /// By when a job that finds no room would, if nothing else came before it.
+    pub(crate) fn expected_start(&mut self, job: JobId) -> Option<ExpectedStart> {
+        let found = self.cell.jobs().get(job)?;
+        let planner = self.planners.get_mut(&found.spec.class)?;
+        let need = planner.need(&self.cell, found).filter(|need| matches!(need, Need::Start | Need::Grow))?;
+        let mut board = Board::new(&self.cell, &mut self.over, self.session);
+        let item = WorkItem { job, need, attempt: 0, nominated: self.cell.nominations().nominates(job) };
+        let (found, nodes) = expected_start(planner, &mut board, item, &mut Prng::new(0));
+        planner.changed(&board.view(), &nodes.into_iter().collect::<Vec<_>>(), &[job]);
+        found
+    }
+
+    /// How long it is until then, in whole seconds.
+    pub(crate) fn seconds_until(&self, at_ms: u64) -> u64 {
+        at_ms.saturating_sub(self.cell.now_ms()).div_ceil(1000)
     }
 
     /// Commits a plan: the log's own judgement decides what of it stands.

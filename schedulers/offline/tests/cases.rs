@@ -90,6 +90,9 @@ fn write_queue(answer: &mut String, queue: &QueueAnswer) {
 fn write_job(answer: &mut String, job: &JobAnswer) {
     let reason = job.reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
     writeln!(answer, "{} {}{reason}", job.name, job.outcome.name()).unwrap();
+    if let Some(start) = &job.expected_start {
+        writeln!(answer, "  expectedStart: {}", serde_json::to_string(start).unwrap()).unwrap();
+    }
     for group in &job.groups {
         let nodes: Vec<String> =
             group.placements.iter().map(|place| format!("{}×{}", place.node, place.count)).collect();
