@@ -49,6 +49,7 @@ use crate::policy::claims::{give_owed_room, settle_claims};
 use crate::policy::heads::settle_heads;
 use crate::policy::kept::settle_kept;
 use crate::policy::preemptions::settle_preemptions;
+use crate::policy::ready::settle_readiness;
 use crate::policy::repair_requests::settle_repair_requests;
 use crate::policy::spares::settle_spares;
 use crate::policy::start_deadlines::settle_start_deadlines;
@@ -85,6 +86,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_repair_requests(&mut tx);
         settle_idle(&mut tx);
         settle_turns(&mut tx);
+        settle_readiness(&mut tx);
         settle_start_deadlines(&mut tx);
         settle_waiting(&mut tx);
         tx.applied.outcomes.push(outcome);

@@ -9,6 +9,7 @@ mod jobs;
 mod nodes;
 mod preemptions;
 mod quota;
+mod ready;
 mod repairs;
 mod runs;
 mod shapes;

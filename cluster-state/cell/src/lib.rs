@@ -65,6 +65,7 @@ pub use state::priorities::PriorityClasses;
 pub use state::profiles::Profiles;
 pub use state::provisioning::ProvisioningClasses;
 pub use state::quota::{DEPTH_MAX, QueueId, Quota, QuotaNode};
+pub use state::ready::Readiness;
 pub use state::release::Release;
 pub use state::repairs::{
     OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairRequest, RepairState, Repairs, RequestState,

@@ -9,6 +9,7 @@ pub(crate) mod heads;
 pub(crate) mod kept;
 pub(crate) mod moves;
 pub(crate) mod preemptions;
+pub(crate) mod ready;
 pub(crate) mod repair;
 pub(crate) mod repair_requests;
 pub(crate) mod spares;

@@ -21,6 +21,7 @@ pub(crate) mod priorities;
 pub(crate) mod profiles;
 pub(crate) mod provisioning;
 pub(crate) mod quota;
+pub(crate) mod ready;
 pub(crate) mod release;
 pub(crate) mod repairs;
 pub(crate) mod requests;

@@ -53,6 +53,7 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::NoNeed,
         ConflictReason::OutOfTurn,
         ConflictReason::QueueHeld,
+        ConflictReason::BacksOff(0),
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

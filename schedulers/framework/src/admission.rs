@@ -34,10 +34,10 @@ pub(crate) enum Pass {
 }
 
 /// Why `job` is looked at, if it is: as its planner says, but not while its checks are asked or wait for another
-/// attempt.
+/// attempt, nor while it backs off because it was not ready in time.
 pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Option<Need> {
     match cell.standing(job) {
-        Standing::Checking | Standing::BackOff(_) => None,
+        Standing::Checking | Standing::BackOff(_) | Standing::TimedOut(_) => None,
         Standing::Free | Standing::Invalid(_) | Standing::Unreserved | Standing::Ready => planner.need(cell, job),
         // What has to leave its node does; the rest waits, and is told why.
         Standing::Held(_) => planner.need(cell, job).or((job.pending() > 0).then_some(Need::Start)),
@@ -59,6 +59,10 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
                 format!(" (check {} failed, attempt {}{separator}{})", failed.class, failed.attempt, failed.message)
             });
             format!("the next attempt at its admission in {seconds} s{}", failed.unwrap_or_default())
+        }
+        Standing::TimedOut(until_ms) => {
+            let seconds = until_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
+            format!("the end of its back-off in {seconds} s: {}", job.reason)
         }
         Standing::Checking => checks_text(job),
         Standing::Unreserved => {

@@ -5,7 +5,7 @@ use ohm_model::{Event, EventKind, Index, JobId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The order in which jobs are due, whichever scheduler plans them: by priority, then by age.
+/// The order in which jobs are due, whichever scheduler plans them: by priority, then by when they came to it.
 type Turn = (Reverse<i32>, Index, JobId);
 
 /// Jobs that found no room: until when none in time is sought for them, in stamped time, and who was passed over since.
@@ -95,5 +95,5 @@ impl Heads {
 }
 
 fn turn(job: &Job) -> Turn {
-    (Reverse(job.spec.priority), job.submitted, job.id)
+    (Reverse(job.spec.priority), job.queued, job.id)
 }

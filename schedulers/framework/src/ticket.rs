@@ -21,7 +21,7 @@ pub fn rank_of(job: &Job, need: Need) -> Rank {
             Need::Start | Need::Grow => 2,
         },
         priority: Reverse(job.spec.priority),
-        submitted: job.submitted,
+        submitted: job.queued,
         job: job.id,
     }
 }

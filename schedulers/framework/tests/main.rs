@@ -6,6 +6,7 @@ mod heads;
 mod kin;
 mod moves;
 mod racing;
+mod ready;
 mod repair;
 mod shares;
 mod stops;

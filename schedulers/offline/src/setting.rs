@@ -117,7 +117,9 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
         let stop_policy = if open { StopPolicy::None } else { queue.stop_policy };
         // A plan is made for all jobs that are asked about.
         let max_waiting_jobs = 0;
-        let quota = QueueSpec { nominal, borrowing_limit, resource_groups, ..queue.clone() };
+        // On paper nobody reports that anything runs.
+        let ready_timeout = None;
+        let quota = QueueSpec { nominal, borrowing_limit, resource_groups, ready_timeout, ..queue.clone() };
         let spec = QueueSpec { admission_checks, queueing_strategy, stop_policy, max_waiting_jobs, ..quota };
         world.try_apply(Command::PutQueue(spec)).map_err(|refusal| {
             let parent = if queue.is_cohort { "spec.parent" } else { "spec.cohort" };

@@ -5,6 +5,7 @@ use crate::apply::steps::names::check_names;
 use crate::apply::steps::offers::offer_all;
 use crate::cell::Cell;
 use crate::policy::admission::recheck;
+use crate::policy::ready::retime_jobs;
 use crate::policy::stops::stop_jobs;
 use crate::policy::waiting::recount;
 use crate::state::flavors::{NO_FLAVOR, QUOTA_COLUMNS_MAX, flavored};
@@ -30,6 +31,7 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
     let former = tx.quota.get(&spec.name).map(|known| offered_by(&known.spec)).unwrap_or_default();
     let known = tx.quota.get(&spec.name).map(|known| (known.spec.stop_policy, known.spec.max_waiting_jobs > 0));
     let (stopped, bounds) = known.unwrap_or_default();
+    let timeout = tx.quota.get(&spec.name).and_then(|known| known.spec.ready_timeout);
     tx.quota.put(spec.clone());
     if bounds != (spec.max_waiting_jobs > 0) {
         recount(tx);
@@ -37,6 +39,9 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
     rebuild(tx);
     recheck(tx, &spec.name);
     stop_jobs(tx, spec, stopped);
+    if timeout != spec.ready_timeout {
+        retime_jobs(tx, spec);
+    }
     if former != offered_by(spec) {
         offer_all(tx, |queue| queue == spec.name);
     }
@@ -97,9 +102,13 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         ("spec.stopPolicy", spec.stop_policy != StopPolicy::None),
         ("spec.maxWaitingJobs", spec.max_waiting_jobs > 0),
         ("spec.minRuntimeSeconds", spec.min_runtime_seconds > 0),
+        ("spec.readyTimeout", spec.ready_timeout.is_some()),
     ];
     if let Some((field, _)) = of_queues.into_iter().find(|(_, is_said)| spec.is_cohort && *is_said) {
         return invalid(field, "a cohort holds no jobs; say it of its queues".into());
+    }
+    if let Some(field) = spec.ready_timeout.and_then(|timeout| timeout.zero_field()) {
+        return invalid(&format!("spec.readyTimeout.{field}"), "must be at least 1".into());
     }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();

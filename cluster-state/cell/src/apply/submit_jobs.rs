@@ -51,6 +51,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         reason: String::new(),
         version: tx.index(),
         submitted: tx.index(),
+        queued: tx.index(),
         submitted_ms: tx.now_ms,
         started_ms: 0,
         finished_ms: 0,
@@ -63,6 +64,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         past: Vec::new(),
         repairs: Default::default(),
         admission: Default::default(),
+        readiness: Default::default(),
     };
     let id = tx.jobs.insert(job);
     offer(tx, id);

@@ -2,7 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::jobs::{
-    clear_nominations, finish_if_done, named_job, refuse_finished, release_reservation, restart_deadline, set_state,
+    clear_nominations, finish_if_done, named_job, refuse_finished, release_reservation, restart_times, set_state,
     tell_state,
 };
 use crate::apply::steps::kept::forget_kept_of;
@@ -31,7 +31,7 @@ pub(crate) fn resume_job(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal
     refuse_finished(name, state)?;
     if state == JobState::Suspended {
         set_state(tx, job, JobState::Active, String::new());
-        restart_deadline(tx, job);
+        restart_times(tx, job);
         tell_state(tx, job, "");
         finish_if_done(tx, job);
     }

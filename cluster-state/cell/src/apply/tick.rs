@@ -12,6 +12,7 @@ use crate::policy::evictions::end_drain;
 use crate::policy::heads::end_heads_on;
 use crate::policy::moves::end_room;
 use crate::policy::preemptions::end_kept;
+use crate::policy::ready::ready_due;
 use crate::policy::repair::end_waiting;
 use crate::policy::repair_requests::requests_due;
 use crate::policy::start_deadlines::start_deadline_due;
@@ -54,6 +55,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Preemption(job) => end_kept(tx, job),
         Timer::Idle(node) => end_idle(tx, node),
         Timer::StartDeadline(job) => start_deadline_due(tx, job),
+        Timer::Ready(job) => ready_due(tx, job),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;
             let is_over = |held: &Held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms);

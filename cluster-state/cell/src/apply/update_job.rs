@@ -21,8 +21,8 @@
 use crate::apply::Tx;
 use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::jobs::{
-    arm_deadline, clear_held, clear_nominations, finish_if_done, refuse_finished, release_reservation,
-    restart_deadline, set_state, tell_state,
+    arm_deadline, clear_held, clear_nominations, finish_if_done, refuse_finished, release_reservation, restart_times,
+    set_state, tell_state,
 };
 use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
 use crate::apply::steps::names::check_names;
@@ -181,7 +181,7 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
         }
         (JobState::Suspended, true, false) => {
             set_state(tx, id, JobState::Active, String::new());
-            restart_deadline(tx, id);
+            restart_times(tx, id);
             tell_state(tx, id, "");
         }
         _ => {}

@@ -4,6 +4,7 @@ use crate::cell::Cell;
 use crate::check::admission::check_admission;
 use crate::check::claims::check_claims;
 use crate::check::heads::check_head;
+use crate::check::ready::check_readiness;
 use crate::check::repairs::check_repair;
 use crate::check::spares::check_spares;
 use crate::check::start_deadlines::check_start_deadline;
@@ -74,6 +75,7 @@ pub(crate) fn check_job_promises(cell: &Cell, job: &Job, broken: &mut Vec<String
     check_head(cell, job, broken);
     check_stop(cell, job, broken);
     check_start_deadline(cell, job, broken);
+    check_readiness(cell, job, broken);
     let closed = job.state != JobState::Active;
     if !matches!(job.state, JobState::Finished(_)) && cell.profiles.kind(job.spec.class) != Some(job.kind) {
         let (name, class) = (&job.spec.name, job.spec.class);

@@ -1,5 +1,6 @@
-//! Judging the two passes of an admission, and stop policies: nothing is placed before its checks are ready, nothing is
-//! reserved that may not be, and nothing of a held queue starts.
+//! Judging the two passes of an admission, stop policies, and back-offs: nothing is placed before its checks are ready,
+//! nothing is reserved that may not be, nothing of a held queue starts, and no job that was not ready in time does
+//! before its back-off is over.
 
 use crate::cell::Cell;
 use crate::rooms::reads::{admission_in, may_reserve, standing_in};
@@ -25,6 +26,7 @@ pub(super) fn judge_admitted(
     match standing {
         Standing::Free | Standing::Ready => Ok(()),
         Standing::Held(_) => Err(ConflictReason::QueueHeld),
+        Standing::TimedOut(until_ms) => Err(ConflictReason::BacksOff(until_ms)),
         _ => Err(ConflictReason::NotReserved),
     }
 }
@@ -41,12 +43,12 @@ pub(super) fn judge_turn(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Resu
     if is_in_turn(cell, job, queue) { Ok(()) } else { Err(ConflictReason::OutOfTurn) }
 }
 
-/// Whether what waits of `job` may ask for anything, as far as the stop policy of its queue goes.
+/// Whether what waits of `job` may ask for anything, as far as the stop policy of its queue goes, and its own back-off.
 pub(super) fn judge_not_held(cell: &Cell, job: &Job) -> Result<(), ConflictReason> {
-    match held_back(cell, job, cell.quota.find(&job.spec.queue)) {
-        Some(_) => Err(ConflictReason::QueueHeld),
-        None => Ok(()),
+    if held_back(cell, job, cell.quota.find(&job.spec.queue)).is_some() {
+        return Err(ConflictReason::QueueHeld);
     }
+    job.readiness.backs_off_until().map_or(Ok(()), |until_ms| Err(ConflictReason::BacksOff(until_ms)))
 }
 
 /// Whether these tasks of a job that goes on in a held queue may be placed.

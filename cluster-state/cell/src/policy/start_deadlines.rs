@@ -4,9 +4,9 @@
 //! submitted, resumed, or its last run ended ─▶ it waits ─▶ placed: the time is forgotten
 //!                                                 └─ pendingTimeoutSeconds ─▶ failed, `StartDeadlineExceeded`
 //! ```
-//! A job waits while it is active, some of its tasks wait, and nothing of it stands, stops, moves or backs off. The
-//! time begins anew with each such wait, whatever it is that the job waits for, and while something of it lives on
-//! behind a lost node.
+//! A job waits while it is active, some of its tasks wait, and nothing of it stands, stops, moves or backs off, nor it
+//! as a whole. The time begins anew with each such wait, whatever it is that the job waits for, and while something of
+//! it lives on behind a lost node.
 //!
 //! Invariant, swept: a job with a start deadline has a time exactly while it waits.
 
@@ -73,5 +73,5 @@ fn arm(tx: &mut Tx<'_>, id: JobId) {
 pub(crate) fn waits(job: &Job) -> bool {
     let may = job.spec.pending_timeout_seconds > 0 && job.state == JobState::Active && job.pending() > 0;
     let is_idle = |job: &Job| job.groups.iter().all(|group| group.backing_off == 0 && group.moving.is_empty());
-    may && job.live() == 0 && is_idle(job)
+    may && job.live() == 0 && !job.readiness.backs_off() && is_idle(job)
 }

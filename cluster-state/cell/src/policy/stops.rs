@@ -37,15 +37,25 @@ pub(crate) fn stop_jobs(tx: &mut Tx<'_>, spec: &QueueSpec, former: StopPolicy) {
         let was_reserved = !tx.job(id).reserved.is_empty();
         withdraw(tx, id, &policy.reason(&spec.name));
         if goes_on {
-            drop_repair(tx, id);
-            forget_kept_of(tx, id);
-            stop_runs(tx, id, StopCause::QueueHeld);
-            clear_nominations(tx, id);
+            stop_what_runs(tx, id, StopCause::QueueHeld);
         }
         if goes_on || was_reserved {
             note(tx, id, policy, goes_on);
         }
     }
+}
+
+/// The job is stopped whole for `cause`, with its grace and uncharged: nothing of it is reserved, promised or kept.
+pub(crate) fn stop_whole(tx: &mut Tx<'_>, id: JobId, cause: StopCause, reason: &str) {
+    withdraw(tx, id, reason);
+    stop_what_runs(tx, id, cause);
+}
+
+fn stop_what_runs(tx: &mut Tx<'_>, id: JobId, cause: StopCause) {
+    drop_repair(tx, id);
+    forget_kept_of(tx, id);
+    stop_runs(tx, id, cause);
+    clear_nominations(tx, id);
 }
 
 /// Whether something of the job stands, moves, or lives on behind a lost node.

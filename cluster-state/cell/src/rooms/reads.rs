@@ -65,7 +65,7 @@ pub(crate) fn may_reserve(cell: &Cell, job: &Job) -> bool {
 pub(crate) fn standing_in(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Standing {
     match held_back(cell, job, queue) {
         Some(policy) => Standing::Held(policy),
-        None => admission_in(cell, job, queue),
+        None => job.readiness.backs_off_until().map_or_else(|| admission_in(cell, job, queue), Standing::TimedOut),
     }
 }
 

@@ -179,9 +179,7 @@ fn asks(cell: &Cell, job: &Job, ask: &mut Sums, left: impl Fn(FlavorResource) ->
     let whole = match cell.standing(job) {
         Standing::Free => false,
         Standing::Unreserved => true,
-        Standing::Invalid(_) | Standing::BackOff(_) | Standing::Checking | Standing::Ready | Standing::Held(_) => {
-            return false;
-        }
+        _ => return false,
     };
     for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
         let needed = if whole { spec.count } else { group.needed(spec) };

@@ -112,6 +112,8 @@ pub enum Standing {
     Ready,
     /// Its queue is held, by this policy: nothing that waits of it is placed or reserved.
     Held(StopPolicy),
+    /// It was not ready in the time that its queue gives: nothing of it is placed or reserved before this stamped time.
+    TimedOut(u64),
 }
 
 impl Standing {

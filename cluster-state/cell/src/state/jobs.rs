@@ -2,6 +2,7 @@
 
 use crate::state::admission::Admission;
 use crate::state::flavors::Charges;
+use crate::state::ready::Readiness;
 use crate::state::repairs::Repairs;
 use crate::state::runs::NO_RUN;
 use ohm_model::{
@@ -277,7 +278,9 @@ pub struct Job {
     pub version: Index,
     /// The entry that submitted it.
     pub submitted: Index,
-    /// Stamped time of that entry.
+    /// The entry by which it queues: that one, or the last one that stopped it because it was not ready in time.
+    pub queued: Index,
+    /// Stamped time of the entry that submitted it.
     pub submitted_ms: u64,
     /// Stamped time of its first placement; 0 before.
     pub started_ms: u64,
@@ -302,6 +305,8 @@ pub struct Job {
     pub repairs: Repairs,
     /// What it asks for before it is placed, and what came of it.
     pub admission: Admission,
+    /// Whether what is placed of it runs in time.
+    pub readiness: Readiness,
 }
 
 impl Job {

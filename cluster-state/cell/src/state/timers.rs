@@ -36,4 +36,6 @@ pub(crate) enum Timer {
     Idle(NodeId),
     /// A job may have waited for its start for too long.
     StartDeadline(JobId),
+    /// A job may not be ready in time, or may have waited for long enough because it was not.
+    Ready(JobId),
 }

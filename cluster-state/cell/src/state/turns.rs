@@ -1,5 +1,6 @@
-//! The order in which the jobs of a queue start: by priority, then by age. One queue is planned by several schedulers
-//! at once, each of which orders its own jobs; this is the order across them, by which the log judges quota.
+//! The order in which the jobs of a queue start: by priority, then by when they came to it. One queue is planned by
+//! several schedulers at once, each of which orders its own jobs; this is the order across them, by which the log
+//! judges quota.
 //!
 //! Beside those who wait stand those who have quota of the queue, so that whoever looks for victims finds them.
 //!
@@ -19,13 +20,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     priority: Reverse<i32>,
-    submitted: Index,
+    queued: Index,
     job: JobId,
 }
 
 impl Turn {
     pub(crate) fn of(job: &Job) -> Self {
-        Turn { priority: Reverse(job.spec.priority), submitted: job.submitted, job: job.id }
+        Turn { priority: Reverse(job.spec.priority), queued: job.queued, job: job.id }
     }
 }
 

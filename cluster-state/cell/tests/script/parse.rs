@@ -198,6 +198,7 @@ impl<'a> Words<'a> {
     }
 
     /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [min-runtime=SECONDS]
+    /// [ready=TIMEOUT,RECOVERY,BASE,MAX[,LIMIT]]
     /// [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
@@ -213,6 +214,7 @@ impl<'a> Words<'a> {
             stop_policy,
             max_waiting_jobs: self.parsed("most-waiting", 0),
             min_runtime_seconds: self.parsed("min-runtime", 0),
+            ready_timeout: self.ready_timeout(),
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),

@@ -4,7 +4,9 @@ use super::Script;
 use super::parse::Words;
 use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES, STOP_POLICIES};
 use ohm_model::resources::display;
-use ohm_model::{BorrowWithinCohort, FairSharing, PreemptionPolicy, QueuePreemption, Scheduling, StopPolicy};
+use ohm_model::{
+    BorrowWithinCohort, FairSharing, PreemptionPolicy, QueuePreemption, ReadyTimeout, Scheduling, StopPolicy,
+};
 
 impl Words<'_> {
     /// `[within=POLICY] [reclaim=POLICY] [borrow-up-to=PRIORITY] [outside=POLICY]`
@@ -26,6 +28,19 @@ impl Words<'_> {
     /// `[stop=POLICY]`
     pub(super) fn stop_policy(&mut self) -> StopPolicy {
         self.option("stop").map_or(StopPolicy::None, |word| of(&STOP_POLICIES, word))
+    }
+
+    /// `ready=TIMEOUT,RECOVERY,BASE,MAX[,LIMIT]`, in seconds.
+    pub(super) fn ready_timeout(&mut self) -> Option<ReadyTimeout> {
+        let numbers: Vec<u64> =
+            self.option("ready")?.split(',').map(|number| number.parse().expect("seconds")).collect();
+        Some(ReadyTimeout {
+            timeout_seconds: numbers[0],
+            recovery_timeout_seconds: numbers[1],
+            backoff_base_seconds: numbers[2],
+            backoff_max_seconds: numbers[3],
+            backoff_limit: numbers.get(4).map(|limit| *limit as u32),
+        })
     }
 
     /// `scheduling [RULE…]`: fair sharing by these rules, or none.

@@ -2,7 +2,7 @@
 
 use super::Script;
 use super::parse::{Words, lease};
-use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
+use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, Readiness, SHRUNK, Scratch, TaskState};
 use ohm_model::transaction::Row;
 use ohm_model::{
     Command, Entry, EventKind, HeadStart, JobId, JobOutcome, Move, NodeId, Outcome, PreemptionChange, PreemptionEvent,
@@ -80,6 +80,10 @@ impl Script {
             EventKind::QueueStop(stop) => {
                 let what = if stop.stopped { "is stopped" } else { "gives its quota back" };
                 format!("{} {what}: {}", stop.name, stop.policy.reason(&stop.queue))
+            }
+            EventKind::ReadyTimeout(late) => {
+                let (limit, until_ms) = (late.limit.map_or("any".into(), |limit| limit.to_string()), late.until_ms);
+                format!("{} not ready in {} s, {} of {limit}, until {until_ms}", late.name, late.seconds, late.attempt)
             }
             EventKind::FlavorsAssigned { name, groups, .. } => format!("{name} has flavors {groups:?}"),
             EventKind::JobUpdated { name, owner, fields, .. } => {
@@ -232,6 +236,12 @@ impl Script {
         }
         if let Some(grace_ms) = job.grace_ms_max {
             write!(text, ", a grace of {grace_ms} ms at most").unwrap();
+        }
+        if self.cell.quota().get(&job.spec.queue).is_some_and(|queue| queue.spec.ready_timeout.is_some()) {
+            let Readiness { unready_since_ms, was_ready, due_ms, timeouts, until_ms } = job.readiness;
+            let is_ready = if unready_since_ms > 0 { "not ready" } else { "ready or idle" };
+            write!(text, "\n    {is_ready}, was ready: {was_ready}, due {due_ms}").unwrap();
+            write!(text, ", timed out {timeouts} times, until {until_ms}: {}", job.reason).unwrap();
         }
         self.admission_text(job, &mut text);
         self.repair_text(job, &mut text);

@@ -61,6 +61,9 @@ fn settled(job: &Job) -> String {
     let (live, running) = (job.live(), job.groups.iter().map(|group| group.running).sum::<u32>());
     let backing_off: u32 = job.groups.iter().map(|group| group.backing_off).sum();
     let name = &job.spec.name;
+    if job.readiness.backs_off() && live > 0 {
+        return format!("{name} stops, and then waits: {}.", job.reason);
+    }
     match (live, running, backing_off) {
         (0, _, 0) => format!("No task of {name} waits to be placed."),
         (_, _, 1..) => {

@@ -39,7 +39,7 @@ fn detail(cell: &Cell, node: &QuotaNode, limit: usize) -> QueueDetail {
     let mut summary = views::queue(cell, node);
     summary.suspended = jobs().filter(|job| job.state == JobState::Suspended && job.live() == 0).count() as u64;
     let mut waiting: Vec<&Arc<Job>> = jobs().filter(|job| job.phase() == "pending").collect();
-    waiting.sort_by_key(|job| (Reverse(job.spec.priority), job.submitted, job.id));
+    waiting.sort_by_key(|job| (Reverse(job.spec.priority), job.queued, job.id));
     let mut active: Vec<(u64, &Arc<Job>)> =
         jobs().filter(|job| job.live() > 0).map(|job| (stands_since_ms(cell, job), job)).collect();
     active.sort_by_key(|(since_ms, job)| (Reverse(job.spec.priority), *since_ms, job.id));

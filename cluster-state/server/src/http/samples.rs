@@ -8,10 +8,10 @@ use ohm_wire::api::{
     LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView,
     NodeSummary, NodeTotals, OwedView, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
     ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView,
-    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReasonView, RepairView, ResourceFlavorList,
-    ResourceFlavorView, RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView,
-    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
-    UnhealthyNodeView, VerdictKind, WaitAnswer, WaitingJobView,
+    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReadinessView, ReadyTimeoutView, ReasonView,
+    RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, SchedulingView, ScoreView, ServerEngine, ServerList,
+    ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList,
+    TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer, WaitingJobView,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -133,6 +133,7 @@ fn job() -> JobView<Value> {
             past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
         },
         start_deadline_ms: 1,
+        readiness: ReadinessView { unready_since_ms: 1, due_ms: 1, timeouts: 1, backoff_limit: Some(1), until_ms: 1 },
         admission: admission(),
         version: 1,
         groups: vec![group()],
@@ -270,6 +271,13 @@ fn queue() -> QueueView {
         stop_policy: text(),
         max_waiting_jobs: 1,
         min_runtime_seconds: 1,
+        ready_timeout: Some(ReadyTimeoutView {
+            timeout_seconds: 1,
+            recovery_timeout_seconds: 1,
+            backoff_base_seconds: 1,
+            backoff_max_seconds: 1,
+            backoff_limit: Some(1),
+        }),
         admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],

@@ -88,6 +88,8 @@
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
 //! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts), `HoldAndDrain` (what runs stops) |
 //! | Queue besides | `maxWaitingJobs`: while so many wait, a submit of one more is refused; no bound unless said |
+//! | Queue besides | `readyTimeout`: `timeoutSeconds`, `recoveryTimeoutSeconds` in which what is placed must run |
+//! | `readyTimeout` besides | `backoffBaseSeconds` (60), `backoffMaxSeconds` (3600), `backoffLimit` (no bound) |
 //! | Queue besides | `minRuntimeSeconds`: for so long after its start no job of another queue has one of it stopped |
 //! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |

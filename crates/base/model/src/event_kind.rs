@@ -487,4 +487,6 @@ pub enum EventKind {
     Preemption(crate::preemption::PreemptionEvent),
     /// Its queue is held, and takes something from a job.
     QueueStop(crate::queue::QueueStopEvent),
+    /// A job was not ready in time: what runs of it is stopped, and it waits.
+    ReadyTimeout(crate::ready::ReadyTimeoutEvent),
 }

@@ -26,6 +26,7 @@ pub mod priority;
 pub mod profile;
 pub mod provisioning;
 pub mod queue;
+pub mod ready;
 pub mod resources;
 pub mod run;
 mod scale;
@@ -65,6 +66,7 @@ pub use queue::{
     QueuePreemption, QueueSpec, QueueStopEvent, QueueingStrategy, ResourceFlavor, ResourceGroup, ResourceQuota,
     Scheduling, ShareRule, StopPolicy, WhenCan,
 };
+pub use ready::{ReadyTimeout, ReadyTimeoutEvent};
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;

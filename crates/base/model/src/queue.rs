@@ -1,6 +1,7 @@
 //! Queues, cohorts and resource flavors: who may use how much of what. Names and rules are those of Kueue.
 
 use crate::ids::JobId;
+use crate::ready::ReadyTimeout;
 use crate::resources::Amounts;
 use crate::selector::{Labels, Toleration};
 use crate::taint::Taint;
@@ -52,6 +53,8 @@ pub struct QueueSpec {
     pub max_waiting_jobs: u32,
     /// For so long after it began to run, no job of another queue has one of this queue stopped; 0 is not at all.
     pub min_runtime_seconds: u64,
+    /// By when what is placed of its jobs must run; of a cohort: nothing.
+    pub ready_timeout: Option<ReadyTimeout>,
 }
 
 impl Default for QueueSpec {
@@ -73,11 +76,13 @@ impl Default for QueueSpec {
             stop_policy: StopPolicy::None,
             max_waiting_jobs: 0,
             min_runtime_seconds: 0,
+            ready_timeout: None,
         }
     }
 }
 
-/// What becomes of the jobs of a queue behind one that finds no place. They are in order by priority, then by age.
+/// What becomes of the jobs of a queue behind one that finds no place. They are in order by priority, then by when
+/// they came to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueingStrategy {
     /// The next ones are looked at.

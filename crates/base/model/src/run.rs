@@ -90,6 +90,8 @@ pub enum StopCause {
     Reconciled,
     /// Its queue is held, and what runs of it is stopped.
     QueueHeld,
+    /// Its job was not ready in the time that its queue gives.
+    ReadyTimeout,
 }
 
 impl StopCause {

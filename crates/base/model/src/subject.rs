@@ -5,6 +5,7 @@ use crate::head::HeadStart;
 use crate::ids::{JobId, NodeId};
 use crate::preemption::PreemptionEvent;
 use crate::queue::QueueStopEvent;
+use crate::ready::ReadyTimeoutEvent;
 
 /// Whom an event is about, as far as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,7 @@ impl EventKind {
             | EventKind::FlavorsAssigned { job, name, .. }
             | EventKind::Preemption(PreemptionEvent { job, name, .. })
             | EventKind::QueueStop(QueueStopEvent { job, name, .. })
+            | EventKind::ReadyTimeout(ReadyTimeoutEvent { job, name, .. })
             | EventKind::CheckChanged { job, name, .. }
             | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }

@@ -284,6 +284,8 @@ pub enum ConflictReason {
     OutOfTurn,
     /// The queue is held: nothing of it starts or grows.
     QueueHeld,
+    /// The job was not ready in time, and backs off until this stamped time.
+    BacksOff(u64),
 }
 
 impl ConflictReason {
@@ -315,6 +317,7 @@ impl ConflictReason {
             ConflictReason::NoNeed => "NoNeed",
             ConflictReason::OutOfTurn => "OutOfTurn",
             ConflictReason::QueueHeld => "QueueHeld",
+            ConflictReason::BacksOff(_) => "BacksOff",
         }
     }
 }

@@ -159,6 +159,10 @@ pub enum Bug {
     PreemptAtOnce,
     /// What ends later than the head of a line is to start runs in its room, too.
     OutstayHead,
+    /// A job is stopped as not ready in half the time that it has.
+    HasteReadyTimeout,
+    /// A job that was not ready in time is placed again at once.
+    ForgetReadyBackOff,
 }
 
 impl Bug {
@@ -166,7 +170,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 74] = [
+    pub const ALL: [Bug; 76] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -241,6 +245,8 @@ impl Bug {
         Bug::StartInHeldQueue,
         Bug::PreemptAtOnce,
         Bug::OutstayHead,
+        Bug::HasteReadyTimeout,
+        Bug::ForgetReadyBackOff,
     ];
 }
 

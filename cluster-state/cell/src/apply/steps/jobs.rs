@@ -138,9 +138,12 @@ pub(crate) fn arm_deadline(tx: &mut Tx<'_>, job: JobId) {
     }
 }
 
-/// A resumed job has its whole time again, as in Kubernetes; the time-out of before may have passed meanwhile.
-pub(crate) fn restart_deadline(tx: &mut Tx<'_>, job: JobId) {
+/// A resumed job has its whole time again, as in Kubernetes; the time-out of before may have passed meanwhile. How
+/// often it was not ready in time counts no more.
+pub(crate) fn restart_times(tx: &mut Tx<'_>, job: JobId) {
     let now_ms = tx.now_ms.max(1);
+    let readiness = &mut tx.job_mut(job).readiness;
+    (readiness.timeouts, readiness.until_ms) = (0, 0);
     if tx.job(job).started_ms > 0 {
         tx.job_mut(job).started_ms = now_ms;
         arm_deadline(tx, job);

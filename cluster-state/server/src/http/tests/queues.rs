@@ -42,6 +42,46 @@ async fn a_queue_shows_who_waits_and_who_runs() {
 }
 
 #[tokio::test]
+async fn a_job_that_was_not_ready_in_time_says_so_everywhere() {
+    let world = World::new();
+    world.node("n1", 4);
+    let timeout = ", readyTimeout: {timeoutSeconds: 20, backoffBaseSeconds: 50, backoffLimit: 1}";
+    world.submit(&[queue(timeout), job("a", ", queue: q, count: 2, minCount: 2")].join("---\n")).await;
+    let (_, page) = world.get("/v1/queues/q").await;
+    let told = json!({"timeoutSeconds": 20, "recoveryTimeoutSeconds": 20, "backoffBaseSeconds": 50,
+        "backoffMaxSeconds": 3600, "backoffLimit": 1});
+    assert_eq!(page["readyTimeout"], told);
+    let run = world.run("a", "n1");
+    let (_, page) = world.get("/v1/jobs/a").await;
+    let readiness = &page["readiness"];
+    let left = readiness["dueMs"].as_u64().unwrap() - readiness["unreadySinceMs"].as_u64().unwrap();
+    assert_eq!((left, &readiness["timeouts"]), (20_000, &json!(null)), "{page}");
+    world.ticks(20);
+    let reason = "not ready within 20 s (readyTimeout), attempt 1 of 1";
+    let (_, explained) = world.get("/v1/jobs/a/explain").await;
+    assert_eq!(explained["summary"], format!("a stops, and then waits: {reason}."));
+    world.end(run, "n1", ohm_model::Exit::Signal(15));
+    world.end(ohm_model::RunRef::new(run.task.job, 0, 1, 1), "n1", ohm_model::Exit::NeverStarted);
+    let (_, page) = world.get("/v1/jobs/a").await;
+    assert_eq!((&page["state"], &page["reason"]), (&json!("pending"), &json!(reason)), "{page}");
+    assert_eq!(page["admission"]["state"], "notReady");
+    let readiness = &page["readiness"];
+    assert_eq!((&readiness["timeouts"], &readiness["backoffLimit"]), (&json!(1), &json!(1)));
+    assert!(readiness["untilMs"].as_u64().unwrap() > 0);
+    assert_eq!(page["pastRuns"][0]["stopCause"], "readyTimeout");
+    let (_, explained) = world.get("/v1/jobs/a/explain").await;
+    // No scheduler runs here, which is told first.
+    let told = explained["details"][0].as_str().unwrap();
+    assert!(told.contains("the end of its back-off in ") && told.contains(reason), "{explained}");
+    let (_, page) = world.get("/v1/queues/q").await;
+    assert_eq!(page["waiting"][0]["reason"], explained["summary"]);
+    let (_, events) = world.get("/v1/events?job=a").await;
+    let late = events["events"].as_array().unwrap().iter().find(|event| event["kind"] == "readyTimeout").unwrap();
+    let told = "job a is stopped and waits for 50 s: not ready within 20 s (readyTimeout of queue q), attempt 1 of 1";
+    assert_eq!(late["message"], told);
+}
+
+#[tokio::test]
 async fn a_held_queue_says_so_everywhere() {
     let world = World::new();
     world.node("n1", 4);

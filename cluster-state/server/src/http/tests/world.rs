@@ -247,6 +247,12 @@ impl World {
         run
     }
 
+    /// The log looks at the time, so often, once a second.
+    pub(super) fn ticks(&self, times: u64) {
+        let mut truth = self.truth.lock().unwrap();
+        (0..times).for_each(|_| drop(truth.apply(SessionId(0), Command::Tick)));
+    }
+
     /// Reports the first task of a job to have ended.
     pub(super) fn end(&self, run: RunRef, node: &str, exit: Exit) {
         let mut truth = self.truth.lock().unwrap();

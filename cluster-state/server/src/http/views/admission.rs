@@ -59,6 +59,7 @@ pub(super) fn admission(cell: &Cell, job: &Job) -> AdmissionView {
         Standing::Ready if round.is_some_and(|round| round.admitted) => ("admitted", String::new()),
         Standing::Ready => ("ready", String::new()),
         Standing::Held(policy) => ("held", policy.reason(&job.spec.queue)),
+        Standing::TimedOut(_) => ("notReady", job.reason.clone()),
     };
     let check = |check: &Check| CheckView {
         class: check.class.clone(),

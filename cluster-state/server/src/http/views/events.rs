@@ -56,6 +56,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         | EventKind::ChecksReady { .. } => super::admission::of_admission(&event.kind, view),
         EventKind::Preemption(preemption) => super::preemption::of_preemption(preemption, view),
         EventKind::QueueStop(stop) => super::queues::of_stop(stop, view),
+        EventKind::ReadyTimeout(late) => super::ready::of_timeout(late, view),
         EventKind::RepairRequest { .. } => super::node_requests::of_request(&event.kind, view),
         EventKind::MoveReserved { .. }
         | EventKind::NodeDraining { .. }

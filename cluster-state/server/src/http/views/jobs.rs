@@ -77,6 +77,7 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
         shard: shard(job.shard),
         repair: repair(job),
         start_deadline_ms: job.start_deadline_ms().unwrap_or(0),
+        readiness: super::ready::readiness(cell, job),
         admission: super::admission::admission(cell, job),
         version: job.version.0,
         groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),

@@ -11,6 +11,7 @@ mod owed;
 mod preemption;
 mod profiles;
 mod queues;
+mod ready;
 mod sessions;
 mod status;
 mod words;

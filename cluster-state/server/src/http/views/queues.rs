@@ -53,6 +53,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
         max_waiting_jobs: spec.max_waiting_jobs,
         min_runtime_seconds: spec.min_runtime_seconds,
+        ready_timeout: spec.ready_timeout.as_ref().map(super::ready::ready_timeout),
         admission_checks: spec.admission_checks.clone(),
         resources: short_form.collect(),
         flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),

@@ -34,6 +34,7 @@ pub(super) fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::CapacityRevoked => "capacityRevoked",
         StopCause::Reconciled => "reconciled",
         StopCause::QueueHeld => "queueHeld",
+        StopCause::ReadyTimeout => "readyTimeout",
     }
 }
 

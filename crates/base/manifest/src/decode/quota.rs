@@ -6,7 +6,9 @@ use super::selectors::toleration;
 use super::{At, Context, Fields};
 use ohm_model::queue::{FLAVOR_PREFERENCES, QUEUEING_STRATEGIES, STOP_POLICIES, WHEN_CAN};
 use ohm_model::resources::Amounts;
-use ohm_model::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
+use ohm_model::{
+    FlavorFungibility, FlavorQuota, QueueSpec, ReadyTimeout, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan,
+};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -22,6 +24,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
         "stopPolicy",
         "maxWaitingJobs",
         "minRuntimeSeconds",
+        "readyTimeout",
     ];
     let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
     queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
@@ -32,9 +35,27 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     let most = fields.whole(cx, "maxWaitingJobs", 1..=i64::from(u32::MAX));
     queue.max_waiting_jobs = most.unwrap_or(0);
     queue.min_runtime_seconds = fields.whole(cx, "minRuntimeSeconds", 0..=i64::MAX).unwrap_or(0);
+    queue.ready_timeout = fields.get("readyTimeout").and_then(|at| ready_timeout(cx, at));
     let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
     queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)
+}
+
+fn ready_timeout(cx: &mut Context, at: At<'_>) -> Option<ReadyTimeout> {
+    let known =
+        &["timeoutSeconds", "recoveryTimeoutSeconds", "backoffBaseSeconds", "backoffMaxSeconds", "backoffLimit"];
+    let fields = Fields::open(cx, at, &[known])?;
+    fields.require(cx, "timeoutSeconds", "the time in which what is placed of a job must run, such as `300`")?;
+    let timeout_seconds = fields.whole(cx, "timeoutSeconds", 1..=i64::MAX)?;
+    let former = ReadyTimeout::of(timeout_seconds);
+    let seconds = |cx: &mut Context, field, former| fields.whole(cx, field, 1..=i64::MAX).unwrap_or(former);
+    Some(ReadyTimeout {
+        recovery_timeout_seconds: seconds(cx, "recoveryTimeoutSeconds", former.recovery_timeout_seconds),
+        backoff_base_seconds: seconds(cx, "backoffBaseSeconds", former.backoff_base_seconds),
+        backoff_max_seconds: seconds(cx, "backoffMaxSeconds", former.backoff_max_seconds),
+        backoff_limit: fields.whole(cx, "backoffLimit", 0..=i64::from(u32::MAX)),
+        ..former
+    })
 }
 
 fn flavor_fungibility(cx: &mut Context, at: At<'_>) -> Option<FlavorFungibility> {

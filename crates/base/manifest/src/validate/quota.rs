@@ -40,9 +40,14 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         ("stopPolicy", queue.stop_policy != StopPolicy::None),
         ("maxWaitingJobs", queue.max_waiting_jobs > 0),
         ("minRuntimeSeconds", queue.min_runtime_seconds > 0),
+        ("readyTimeout", queue.ready_timeout.is_some()),
     ] {
         let may = !queue.is_cohort || !is_said;
         findings.expect(may, || spec().field(field), || "a cohort holds no jobs; say it of its queues".to_string());
+    }
+    if let Some(field) = queue.ready_timeout.and_then(|timeout| timeout.zero_field()) {
+        let at = || spec().field("readyTimeout").field(field);
+        findings.expect(false, at, || "must be at least 1".to_string());
     }
     findings.violations
 }

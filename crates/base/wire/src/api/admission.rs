@@ -68,10 +68,12 @@ pub struct RetryView {
 #[serde(rename_all = "camelCase", default)]
 pub struct AdmissionView {
     /// Empty for a job whose queue has no checks; `invalid`, `backOff`, `unreserved`, `checking`, `ready` or
-    /// `admitted`; `held` where the stop policy of the queue keeps what waits of it from being placed.
+    /// `admitted`; `held` where the stop policy of the queue keeps what waits of it from being placed,
+    /// `notReady` while it waits because it was not ready in time.
     #[serde(skip_serializing_if = "is_default")]
     pub state: String,
-    /// What is wrong, of an invalid one; of one that is held, which queue holds it.
+    /// What is wrong, of an invalid one; of one that is held, which queue holds it; of one
+    /// that was not ready, what happened.
     #[serde(skip_serializing_if = "is_default")]
     pub problem: String,
     /// The open round; 0 without one.

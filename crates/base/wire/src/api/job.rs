@@ -183,6 +183,27 @@ pub struct PastRepairView {
     pub failed: String,
 }
 
+/// Whether what is placed of a job runs in the time that its queue gives (`readyTimeout`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadinessView {
+    /// Since when something of it stands and it is not ready, in milliseconds since 1970; left out while it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unready_since_ms: u64,
+    /// It is stopped then unless it is ready before; left out while it has no such time.
+    #[serde(skip_serializing_if = "is_default")]
+    pub due_ms: u64,
+    /// How often it was stopped so since it was ready last, or resumed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timeouts: u32,
+    /// How often it may be before it is suspended; left out where nothing bounds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<u32>,
+    /// Nothing of it is placed before; left out while it does not wait because it was not ready.
+    #[serde(skip_serializing_if = "is_default")]
+    pub until_ms: u64,
+}
+
 /// Everything about a job. `Spec` is the job document in canonical form, which would make the same job again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -200,6 +221,9 @@ pub struct JobView<Spec> {
     /// under a start deadline.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start_deadline_ms: u64,
+    /// Whether what is placed of it runs in time; left out while nothing is to be told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub readiness: ReadinessView,
     /// What it asks for before it is placed, and what came of it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub admission: AdmissionView,

@@ -26,8 +26,8 @@ pub use explain::{
     ReasonView,
 };
 pub use job::{
-    GroupView, JobList, JobSummary, JobView, NodeRequestView, PastRepairView, PastRunView, RepairView, TaskCounts,
-    TaskView, UnhealthyNodeView, WaitAnswer,
+    GroupView, JobList, JobSummary, JobView, NodeRequestView, PastRepairView, PastRunView, ReadinessView, RepairView,
+    TaskCounts, TaskView, UnhealthyNodeView, WaitAnswer,
 };
 pub use node::{
     BroughtView, DrainView, HeldView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary,
@@ -36,8 +36,8 @@ pub use node::{
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
     ActiveJobView, BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView,
-    QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList,
-    ResourceFlavorView, SchedulingView, TopologyList, TopologyView, WaitingJobView,
+    QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReadyTimeoutView,
+    ResourceFlavorList, ResourceFlavorView, SchedulingView, TopologyList, TopologyView, WaitingJobView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};

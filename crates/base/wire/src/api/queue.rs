@@ -43,6 +43,9 @@ pub struct QueueView {
     /// For so long after its start, no job of another queue has one of this queue stopped; left out where it is 0.
     #[serde(skip_serializing_if = "is_default")]
     pub min_runtime_seconds: u64,
+    /// By when what is placed of its jobs must run; left out where it need not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_timeout: Option<ReadyTimeoutView>,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
@@ -61,6 +64,23 @@ pub struct QueueView {
     pub suspended: u64,
 }
 
+/// By when what is placed of the jobs of a queue must run, and how long they wait where it did not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadyTimeoutView {
+    /// From the first placement until the job is ready.
+    pub timeout_seconds: u64,
+    /// From when it is ready no more until it is again.
+    pub recovery_timeout_seconds: u64,
+    /// How long it waits after the first time-out; twice as long after each one more.
+    pub backoff_base_seconds: u64,
+    /// It never waits longer.
+    pub backoff_max_seconds: u64,
+    /// After so many time-outs in a row the next one suspends it; left out where nothing bounds them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<u32>,
+}
+
 /// A queue or cohort with its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -71,7 +91,7 @@ pub struct QueueDetail {
     /// How its jobs come after each other: `BestEffortFIFO` or `StrictFIFO`; empty for a cohort.
     #[serde(skip_serializing_if = "is_default")]
     pub queueing_strategy: String,
-    /// The first of its jobs that wait, in their order: by priority, then by age.
+    /// The first of its jobs that wait, in their order: by priority, then by when they came to it.
     pub waiting: Vec<WaitingJobView>,
     /// The first of its jobs that have live runs, by priority, then by the time of the oldest of these.
     pub active: Vec<ActiveJobView>,

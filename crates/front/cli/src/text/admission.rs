@@ -39,6 +39,8 @@ pub(super) fn admission_line(admission: &AdmissionView, style: &Style) -> String
         }
     };
     match admission.state.as_str() {
+        // The line on readiness says it.
+        "notReady" => String::new(),
         "invalid" | "held" => format!("waits: {}", admission.problem),
         "backOff" => {
             let wait = length(admission.next_attempt_ms.saturating_sub(style.now_ms));

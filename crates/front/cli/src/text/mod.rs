@@ -9,6 +9,7 @@ mod nodes;
 mod plural;
 mod queue;
 mod queues;
+mod ready;
 mod servers;
 mod shares;
 mod status;

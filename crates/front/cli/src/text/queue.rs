@@ -62,6 +62,7 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         ("Stop", stop(&summary.stop_policy)),
         ("Preemption", summary.preemption.as_ref().map(preemption).unwrap_or_default()),
         ("Protection", protection),
+        ("Ready", summary.ready_timeout.as_ref().map(super::ready::timeout_line).unwrap_or_default()),
         ("Checks", summary.admission_checks.join(", ")),
         ("Bound", bound),
         ("Jobs", if is_queue { jobs } else { String::new() }),
