@@ -6,8 +6,8 @@ use crate::books::Books;
 use crate::facts::{Fact, Taken, is_granted};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, EventKind, Index, JobId, NodeHealth, NodeId, Nomination, OnDisconnect, Outcome, Purpose, RunRef,
-    StopCause, Transaction, Verdict,
+    Command, EventKind, Index, JobId, NodeHealth, NodeId, Nomination, OnDisconnect, Outcome, Purpose, QueueStopEvent,
+    ReadyTimeoutEvent, RunRef, StopCause, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,10 +130,12 @@ impl Claims {
                 self.claims.retain(|claim| claim.job != *job);
                 self.moving.retain(|(of, _), _| of != job);
             }
-            // What is kept for a job ends when it is stopped with its queue, or may not start any more.
-            EventKind::QueueStop(stop) => {
-                self.claims.retain(|claim| claim.job != stop.job);
-                self.moving.retain(|(of, _), _| *of != stop.job);
+            // What is kept for a job ends when it is stopped with its queue, is not ready in time, or may not start any
+            // more.
+            EventKind::QueueStop(QueueStopEvent { job, .. })
+            | EventKind::ReadyTimeout(ReadyTimeoutEvent { job, .. }) => {
+                self.claims.retain(|claim| claim.job != *job);
+                self.moving.retain(|(of, _), _| of != job);
             }
             // What lives on takes its room, before it is placed again, too: its replacement may have to stop first.
             EventKind::Reconciled { job, group, task, incarnation, lives: false, .. }

@@ -35,6 +35,7 @@ mod p6_counts;
 mod p7_lease_ends;
 mod p7_moves;
 mod p7_owed_room;
+mod p7_ready;
 mod p7_real_time;
 mod p7_repairs;
 mod p7_restarts;
@@ -91,6 +92,7 @@ pub struct Oracle {
     counts: p6_counts::Counts,
     lease_ends: p7_lease_ends::LeaseEnds,
     moves: p7_moves::Moves,
+    readinesses: p7_ready::Readinesses,
     real_time: p7_real_time::RealTime,
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
@@ -222,6 +224,8 @@ impl Oracle {
         self.waiting_bounds.watch(index, fact, rules, (&self.books, self.quotas.tree()), broken);
         p8_flavors::watch(index, fact, (&self.books, &self.admissions.flavors, &self.quotas), broken);
         self.start_deadlines.watch((index, self.waiting.now_ms), fact, &self.books, broken);
+        let known = (&self.books, &self.waiting, self.quotas.tree());
+        self.readinesses.watch(index, fact, known, rules, broken);
     }
 
     fn judge_preemption(&mut self, index: Index, fact: &facts::Fact<'_>) {
@@ -241,6 +245,7 @@ impl Oracle {
         self.quotas.entry_over(index, rules, &self.books, broken);
         let known = (&self.books, &self.waiting, self.quotas.tree());
         self.held_queues.entry_over(index, rules, known, broken);
+        self.readinesses.entry_over(index, known, rules, broken);
         self.start_deadlines.entry_over(index, (&self.books, &self.waiting, &self.claims), broken);
         self.spares.entry_over(index, (&self.books, &self.admissions), broken);
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);

@@ -40,6 +40,9 @@ fn why_stuck(ledger: &Ledger<'_>, job: JobId, wait: &Wait) -> Option<String> {
     if stands && ledger.books.live_of(job).all(|standing| standing.stopping) {
         return None;
     }
+    if ledger.waiting.is_timed_out(job) {
+        return None;
+    }
     let may_start = match ledger.stop_policy(spec) {
         Some(StopPolicy::HoldAndDrain) => false,
         Some(_) => stands,

@@ -115,6 +115,10 @@ impl Preemptions {
                 self.in_vain.remove(job);
                 self.settle_turns(*job, known);
             }
+            EventKind::ReadyTimeout(late) => {
+                self.in_vain.remove(&late.job);
+                self.settle_turns(late.job, known);
+            }
             EventKind::Ended { job, exit, cause, .. } => {
                 let by_itself = exit.is_charged() || *exit == Exit::NeverStarted;
                 if !matches!((cause, by_itself), (Some(StopCause::Preempted), _) | (None, true)) {

@@ -89,6 +89,7 @@ impl KeptRuns {
             }
             EventKind::JobUpdated { job, .. } | EventKind::RepairFailed { job, .. } => self.forget(*job),
             EventKind::QueueStop(stop) if stop.stopped => self.forget(stop.job),
+            EventKind::ReadyTimeout(late) => self.forget(late.job),
             EventKind::Preemption(PreemptionEvent {
                 job,
                 change: PreemptionChange::Stopped { runs: None, .. },

@@ -128,6 +128,7 @@ impl Admissions {
             // What is reserved for it is given back at once.
             EventKind::RepairFailed { job, .. } => self.end(*job),
             EventKind::QueueStop(stop) => self.end(stop.job),
+            EventKind::ReadyTimeout(late) => self.end(late.job),
             EventKind::Preemption(PreemptionEvent {
                 job,
                 change: PreemptionChange::Stopped { runs: None, .. },

@@ -1,7 +1,8 @@
 //! P7 for start deadlines (`pendingTimeoutSeconds`), in stamped time: a job fails by its own only when it has waited
 //! for so long, and one that waits for longer fails.
 //!
-//! It waits while it is neither over nor suspended and nothing of it stands, moves or backs off; each such wait has the
+//! It waits while it is neither over nor suspended, nothing of it stands, moves or backs off, and it does not wait
+//! because it was not ready in time; each such wait has the
 //! whole time. Who may back off, move, or live on behind a lost node is not taken to wait. How late a job is counts by
 //! what the log shows of the time: where nobody writes to the log, nobody is late.
 
@@ -71,6 +72,10 @@ impl StartDeadlines {
                 let known = self.jobs.entry(*job).or_default();
                 (known.busy_ms, known.waits_ms, known.was_placed) = (now_ms, None, true);
             }
+            EventKind::ReadyTimeout(late) => {
+                let known = self.jobs.entry(late.job).or_default();
+                (known.busy_ms, known.waits_ms) = (late.until_ms.max(now_ms), None);
+            }
             EventKind::JobState { job, state, reason, .. } => {
                 if state == "failed" && reason.starts_with(REASON) {
                     out.extend(self.failed((index, now_ms), *job, books));
@@ -95,7 +100,8 @@ impl StartDeadlines {
     /// What is wrong about a job that fails by its start deadline.
     fn failed(&self, (index, now_ms): (Index, u64), job: JobId, books: &Books) -> Option<Broken> {
         let (spec, known) = (books.jobs.get(&job)?, self.jobs.get(&job)?);
-        let (name, seconds, waited_ms) = (&spec.name, spec.pending_timeout_seconds, now_ms - known.busy_ms);
+        let (name, seconds, waited_ms) =
+            (&spec.name, spec.pending_timeout_seconds, now_ms.saturating_sub(known.busy_ms));
         let broken =
             |what: String| Some(Broken::new("P7", format!("entry {index}: {name} fails by its start deadline {what}")));
         if seconds == 0 {
@@ -148,5 +154,6 @@ fn waits(
         && !may_live_on
         && books.live_of(job).next().is_none()
         && !claims.moves(job)
+        && !waiting.is_timed_out(job)
         && !waiting.groups_of(job).any(may_back_off)
 }

@@ -12,6 +12,7 @@ mod owed_room;
 mod p10;
 mod preemption;
 mod preemption_room;
+mod ready;
 mod real_time;
 mod restarts;
 mod spares;

@@ -18,7 +18,8 @@ pub(crate) type Turn = (Reverse<i32>, Index, JobId);
 pub(crate) struct Turns {
     holders: BTreeMap<Shard, SessionId>,
     patience_ms: BTreeMap<Class, u64>,
-    submitted: BTreeMap<JobId, Index>,
+    /// The entry by which a job queues: that which submitted it, or stopped it last because it was not ready in time.
+    queued: BTreeMap<JobId, Index>,
     /// When a job was submitted, or something of it ended last.
     since_ms: BTreeMap<JobId, u64>,
     /// Whether the entry at hand changes who plans what, or for how long jobs are patient.
@@ -62,8 +63,11 @@ impl Turns {
     pub(crate) fn note(&mut self, (index, now_ms): (Index, u64), fact: &Fact<'_>) {
         match *fact {
             Fact::Submitted { job, .. } => {
-                self.submitted.insert(job, index);
+                self.queued.insert(job, index);
                 self.since_ms.insert(job, now_ms);
+            }
+            Fact::Happened { kind: EventKind::ReadyTimeout(late), .. } => {
+                self.queued.insert(late.job, index);
             }
             Fact::Happened { kind: EventKind::Ended { job, .. }, .. } => {
                 self.since_ms.insert(*job, now_ms);
@@ -74,7 +78,7 @@ impl Turns {
 
     /// The turn of a job.
     pub(crate) fn of(&self, job: JobId, spec: &JobSpec) -> Turn {
-        (Reverse(spec.priority), self.submitted.get(&job).copied().unwrap_or_default(), job)
+        (Reverse(spec.priority), self.queued.get(&job).copied().unwrap_or_default(), job)
     }
 
     /// Whether the two are planned by different schedulers.

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A task that failed waits 1, 2, 4 … s, and never longer than this.
 const BACK_OFF_MS_MAX: u64 = 300_000;
+/// So much later than it was told a job may be placed again that was not ready in time: times are rounded up, and
+/// looked at when an entry comes.
+const READY_LATE_MS: u64 = 2_000;
 
 /// What is known of one job.
 #[derive(Debug, Default)]
@@ -18,6 +21,8 @@ pub(crate) struct Wait {
     pub(crate) changes: u64,
     /// Until when another attempt at its admission waits.
     pub(crate) admission_ms: u64,
+    /// Until when it waits because it was not ready in time.
+    ready_ms: u64,
     /// By name.
     groups: BTreeMap<String, GroupWait>,
 }
@@ -51,6 +56,11 @@ impl GroupWait {
     /// The tasks that were placed since then.
     pub(crate) fn placed(&self) -> &BTreeSet<u32> {
         &self.placed
+    }
+
+    /// Whether the task has ever failed: when its group started without it, it may have waited for that, and comes yet.
+    pub(crate) fn has_failed(&self, task: u32) -> bool {
+        self.failures.contains_key(&task)
     }
 
     /// The tasks that may wait because they failed.
@@ -116,12 +126,20 @@ impl Waiting {
             EventKind::JobState { job, state, .. } => {
                 let wait = self.jobs.entry(*job).or_default();
                 wait.changes += 1;
-                wait.is_active = matches!(state.as_str(), "pending" | "running");
+                let was_active =
+                    std::mem::replace(&mut wait.is_active, matches!(state.as_str(), "pending" | "running"));
+                if wait.is_active && !was_active {
+                    wait.ready_ms = 0;
+                }
             }
             EventKind::CheckChanged { job, wait_ms, .. } => {
                 let wait = self.jobs.entry(*job).or_default();
                 wait.changes += 1;
                 wait.admission_ms = wait.admission_ms.max(at_ms + wait_ms);
+            }
+            EventKind::ReadyTimeout(late) => {
+                let wait = self.jobs.entry(late.job).or_default();
+                (wait.changes, wait.ready_ms) = (wait.changes + 1, late.until_ms);
             }
             EventKind::QueueStop(stop) => self.jobs.entry(stop.job).or_default().changes += 1,
             EventKind::Placed { job, group, first, count, .. } => {
@@ -182,6 +200,17 @@ impl Waiting {
     /// Whether the job is neither over nor suspended.
     pub(crate) fn is_active(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|wait| wait.is_active)
+    }
+
+    /// Whether the job may wait because it was not ready in time: a moment longer than it was told.
+    pub(crate) fn is_timed_out(&self, job: JobId) -> bool {
+        let until_ms = self.jobs.get(&job).map_or(0, |wait| wait.ready_ms);
+        until_ms > 0 && self.now_ms < until_ms.saturating_add(READY_LATE_MS)
+    }
+
+    /// What is known of a group of the job that was placed or failed.
+    pub(crate) fn group(&self, job: JobId, name: &str) -> Option<&GroupWait> {
+        self.jobs.get(&job)?.groups.get(name)
     }
 
     /// What is known of the groups of the job that were placed or failed.

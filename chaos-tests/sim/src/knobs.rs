@@ -3,7 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use crate::workload::Lines;
+use crate::workload::{Lines, ReadyTimes};
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -75,6 +75,8 @@ pub(crate) struct Knobs {
     pub(crate) own_class: Option<ClassKind>,
     /// How queues order, bound and hold their lines, and for how long jobs wait.
     pub(crate) lines: Lines,
+    /// In which time queues have their jobs be ready.
+    pub(crate) ready_times: ReadyTimes,
 }
 
 impl Knobs {
@@ -125,6 +127,7 @@ impl Knobs {
             drains: 0,
             own_class: None,
             lines: Lines::default(),
+            ready_times: ReadyTimes::default(),
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -168,10 +171,12 @@ impl Knobs {
         if self.is_large() { self } else { Knobs { own_class, ..self } }
     }
 
-    /// Draws how queues order, bound and hold their lines, and for how long jobs wait. Its dice are its own, too.
+    /// Draws how queues order, bound and hold their lines, for how long jobs wait, and in which time they are to be
+    /// ready. Its dice are its own, too.
     pub(crate) fn with_lines(self, seed: u64) -> Self {
         let lines = if self.is_large() { Lines::default() } else { Lines::drawn(seed, self.queues) };
-        Knobs { lines, ..self }
+        let ready_times = ReadyTimes::drawn(seed, self.queues && !self.is_large());
+        Knobs { lines, ready_times, ..self }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -26,6 +26,7 @@ pub(crate) fn stuck_admissions(cell: &Cell) -> Vec<Broken> {
         let what = match cell.standing(job) {
             Standing::Checking if round.is_some_and(|round| late(round.since_ms)) => "its checks",
             Standing::BackOff(due_ms) if late(due_ms) => "another attempt",
+            Standing::TimedOut(until_ms) if late(until_ms) => "the end of its back-off",
             _ => return None,
         };
         Some(quiet(format!("job {} waits for {what} for ever", job.spec.name)))

@@ -87,6 +87,7 @@ pub const CONFLICT_REASONS: &[&str] = &[
     "FlavorMissing",
     "QueueHeld",
     "OutOfTurn",
+    "BacksOff",
     "NoNeed",
     "GangShort",
     "TopologyBroken",

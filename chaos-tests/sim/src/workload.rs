@@ -4,11 +4,13 @@ mod jobs;
 mod lines;
 mod preemption;
 mod profiles;
+mod ready;
 
 pub(crate) use jobs::job;
 pub(crate) use lines::{Lines, Stop};
 use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
+pub(crate) use ready::ReadyTimes;
 
 use crate::faults::Change;
 use crate::knobs::Knobs;

@@ -212,7 +212,10 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
 /// What a run draws of lines goes for the queue or the job that somebody changes, too.
 fn settle_lines(command: &mut Command, stage: &Stage) {
     match command {
-        Command::PutQueue(spec) => stage.knobs.lines.order(&stage.dice, spec),
+        Command::PutQueue(spec) => {
+            stage.knobs.lines.order(&stage.dice, spec);
+            stage.knobs.ready_times.settle(&stage.dice, spec);
+        }
         Command::UpdateJob { spec, .. } => stage.knobs.lines.hurry(&stage.dice, spec),
         _ => {}
     }
