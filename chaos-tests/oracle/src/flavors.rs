@@ -1,7 +1,7 @@
 //! What flavors are, and which ones jobs were told to have.
 
 use crate::facts::{Fact, Rules, Taken};
-use ohm_model::{Command, EventKind, GroupSpec, JobId, Outcome, ResourceFlavor};
+use ohm_model::{AdmissionCheck, Command, EventKind, GroupSpec, JobId, Outcome, ResourceFlavor};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A flavor for each resource.
@@ -60,6 +60,20 @@ impl Flavors {
     /// The flavors that a group of a job was told to have; nothing where it never was told any.
     pub(crate) fn of(&self, job: JobId, group: &str) -> Option<&OfGroup> {
         self.jobs.get(&job)?.get(group)
+    }
+
+    /// The names of those of these checks that are for all jobs, or for a flavor that the job was told to have.
+    pub(crate) fn checks_of<'c>(
+        &'c self,
+        job: JobId,
+        checks: &'c [AdmissionCheck],
+    ) -> impl Iterator<Item = &'c String> + 'c {
+        let told = self.jobs.get(&job).into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values);
+        let has: BTreeSet<&String> = told.collect();
+        let is_meant = move |check: &&AdmissionCheck| {
+            check.on_flavors.is_empty() || check.on_flavors.iter().any(|flavor| has.contains(flavor))
+        };
+        checks.iter().filter(is_meant).map(|check| &check.name)
     }
 
     /// What is known of the flavors that a group has.

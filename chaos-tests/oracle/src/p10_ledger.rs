@@ -196,8 +196,9 @@ impl Ledger<'_> {
     pub(crate) fn is_unasked(&self, job: JobId, spec: &JobSpec, wait: &Wait) -> bool {
         let Some(queue) = self.quotas.tree().queue(&spec.queue) else { return false };
         let waits = |index: u16| self.missing((job, index), spec, wait).pending > 0;
-        !queue.admission_checks.is_empty()
-            && queue.admission_checks.iter().all(|class| self.waiting.knows_class(class))
+        // Which flavors it would get is not worked out here.
+        queue.admission_checks.iter().any(|check| check.on_flavors.is_empty())
+            && queue.admission_checks.iter().all(|check| self.waiting.knows_class(&check.name))
             && !self.stands(job)
             && wait.admission_ms <= self.waiting.now_ms
             && self.admissions.is_over_for_sure(job)

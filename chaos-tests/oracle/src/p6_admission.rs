@@ -1,6 +1,7 @@
-//! P6 of two-phase admission: nothing is placed before every check of the open round is ready, a report counts for its
-//! own round only, and no round has the name of another one. From the log alone; where it does not say whether a round
-//! still is open, it is taken to be.
+//! P6 of two-phase admission: a round asks the checks that are for the flavors of its job and no others, nothing is
+//! placed before every check of the open round is ready, nor without a round where a check is for its flavors, a report
+//! counts for its own round only, and no round has the name of another one. From the log alone; where it does not say
+//! whether a round still is open, it is taken to be.
 
 use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken, is_granted};
@@ -9,8 +10,8 @@ use crate::history::Broken;
 use ohm_model::selector::Labels;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, PreemptionChange, PreemptionEvent,
-    StopCause, Toleration, Transaction, Verdict,
+    AdmissionCheck, CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, PreemptionChange,
+    PreemptionEvent, StopCause, Toleration, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ impl AdmissionBook {
 pub(crate) struct Admissions {
     jobs: BTreeMap<JobId, AdmissionBook>,
     /// Queues with checks.
-    queues: BTreeSet<String>,
+    queues: BTreeMap<String, Vec<AdmissionCheck>>,
     /// Jobs whose quota is reserved as a whole, with a round of checks or without one, as they were when it was. Where
     /// a round may be over, so may its reservation.
     reserved: BTreeMap<JobId, JobSpec>,
@@ -68,7 +69,8 @@ impl Admissions {
             for (job, book) in &mut self.jobs {
                 let Some(spec) = books.jobs.get(job).filter(|spec| spec.queue == queue.name) else { continue };
                 let stands = (0..spec.groups.len() as u16).any(|group| books.live(*job, group).next().is_some());
-                book.may_be_over |= !stands && book.checks != queue.admission_checks;
+                let asked = self.flavors.checks_of(*job, &queue.admission_checks);
+                book.may_be_over |= !stands && !asked.eq(&book.checks);
             }
         }
     }
@@ -122,6 +124,19 @@ impl Admissions {
                     broken.push(Broken::new("P6", what));
                 }
                 let (checks, asked) = (checks.clone(), books.jobs.get(job).cloned());
+                // What an entry changes about queues has no place among its facts.
+                let queues_stay = rules.queues.is_empty() && rules.removed_queues.is_empty();
+                if let Some(spec) = asked.as_ref().filter(|_| queues_stay) {
+                    let meant: Vec<&String> = self.flavors.checks_of(*job, self.checks_in(&spec.queue)).collect();
+                    if !meant.iter().copied().eq(&checks) {
+                        let what = format!(
+                            "entry {index} asks {checks:?} for {}; the checks of its flavors are {meant:?}",
+                            spec.name
+                        );
+                        broken.push(Broken::new("P6", what));
+                    }
+                }
+                let book = self.jobs.entry(*job).or_default();
                 *book = AdmissionBook { round: *round, checks, asked, ..AdmissionBook::default() };
             }
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
@@ -176,6 +191,10 @@ impl Admissions {
         }
     }
 
+    fn checks_in(&self, queue: &str) -> &[AdmissionCheck] {
+        self.queues.get(queue).map_or(&[], Vec::as_slice)
+    }
+
     fn updated(&mut self, job: JobId, spec: &JobSpec) {
         if self.reserved.get(&job).is_some_and(|asked| is_other(asked, spec)) {
             self.reserved.remove(&job);
@@ -202,7 +221,8 @@ impl Admissions {
         let first = staying.count() <= count as usize;
         let book = self.jobs.get(&job);
         let is_ready = book.is_some_and(AdmissionBook::is_ready);
-        if first && !is_ready && self.queues.contains(&spec.queue) {
+        let is_asked = || self.flavors.checks_of(job, self.checks_in(&spec.queue)).next().is_some();
+        if first && !is_ready && is_asked() {
             let name = &spec.name;
             broken.push(Broken::new("P6", format!("entry {index} places {name} before its checks are ready")));
         }
@@ -216,7 +236,7 @@ impl Admissions {
         for spec in &rules.queues {
             match spec.admission_checks.is_empty() {
                 true => drop(self.queues.remove(&spec.name)),
-                false => drop(self.queues.insert(spec.name.clone())),
+                false => drop(self.queues.insert(spec.name.clone(), spec.admission_checks.clone())),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Those who bring nodes: asked by the provisioners, they answer late, twice, with "not yet", with failures, and they
 //! take back what they brought. One request is answered alike however often and by whomever it is asked.
 
-use ohm_model::{Command, Epoch, Provisioner, ProvisioningClass, QueueSpec};
+use ohm_model::{AdmissionCheck, Command, Epoch, Provisioner, ProvisioningClass, QueueSpec, ResourceGroup};
 use ohm_provisioning::{Answer, AnswerState, Answered, Ask, Question, TolerationWords};
 use ohm_stdx::{Prng, hash};
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,8 +149,18 @@ pub(crate) fn checked(dice: &mut Prng, spec: QueueSpec) -> QueueSpec {
     for flavor in resource_groups.iter_mut().flat_map(|group| &mut group.flavors) {
         flavor.resources.get_mut("cpu").into_iter().for_each(|quota| quota.nominal += 4_000);
     }
-    let admission_checks = checks.into_iter().map(String::from).collect();
+    let admission_checks = checks.into_iter().map(|check| on_flavors(dice, check, &resource_groups)).collect();
     QueueSpec { admission_checks, nominal, resource_groups, ..spec }
+}
+
+/// The check, for all jobs or for some flavors of such a queue.
+fn on_flavors(dice: &mut Prng, check: &str, groups: &[ResourceGroup]) -> AdmissionCheck {
+    let mut check = AdmissionCheck::of(check);
+    let names: BTreeSet<&String> = groups.iter().flat_map(|group| &group.flavors).map(|flavor| &flavor.name).collect();
+    if !names.is_empty() && dice.chance(700) {
+        check.on_flavors = names.into_iter().filter(|_| dice.chance(500)).cloned().collect();
+    }
+    check
 }
 
 fn answer_of(course: Course) -> Answer {

@@ -2,6 +2,7 @@
 //! lines, moves, spares, repairs), and what would be if more were taken.
 
 pub(crate) mod ceded;
+pub(crate) mod checks;
 pub(crate) mod grid;
 pub(crate) mod heads;
 pub(crate) mod laying;

@@ -4,14 +4,14 @@
 //! (Kueue's second-pass queue), at once when a node comes or room is given back, and whenever the job itself changes.
 
 use crate::explain::{Explanation, Obstacle};
-use crate::flavors::{choices, flavor_obstacle, may_choose};
+use crate::flavors::{Choice, choices, flavor_obstacle, may_choose};
 use crate::input::SchedulerEffect;
-use crate::plan::PlannedJob;
+use crate::plan::{Decision, PlannedJob};
 use crate::planner::{Need, Planner};
 use crate::preempt::preempt_to_reserve;
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
-use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing, kept_back_by};
+use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing, kept_back_by, standing_as_is};
 use ohm_model::{FlavorChoice, Grain, JobId, SessionId};
 use ohm_stdx::bug::{self, Bug};
 
@@ -51,7 +51,7 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
         _ if job.state != JobState::Active => return None,
         Standing::Free | Standing::Ready => return out_of_turn(cell, job, |_| false),
         Standing::Held(policy) => return Some(Obstacle::Held { queue: job.spec.queue.clone(), policy }),
-        Standing::Invalid(problem) => format!("its admission: {problem}"),
+        Standing::Invalid(problem) => return Some(invalid(&problem)),
         Standing::BackOff(due_ms) => {
             let seconds = due_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
             let failed = job.admission.failed.as_ref().map(|failed| {
@@ -73,8 +73,8 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
             let view = View::new(cell, &over, SessionId(0));
             let chosen = job.with_flavors(&flavors_to_reserve(&view, job));
             let job = chosen.as_ref().unwrap_or(job);
-            let short = flavor_obstacle(cell, job).or_else(|| short_quota(&view, job));
-            return Some(short.unwrap_or(Obstacle::Waiting { what: "its quota, which is reserved next".into() }));
+            let short = flavor_obstacle(cell, job).or_else(|| no_reservation(&view, job));
+            return Some(short.unwrap_or_else(reserved_next));
         }
     };
     Some(Obstacle::Waiting { what })
@@ -95,6 +95,45 @@ fn checks_text(job: &Job) -> String {
     format!("{}; its quota is reserved", pending.collect::<Vec<_>>().join(" and "))
 }
 
+fn invalid(problem: &str) -> Obstacle {
+    Obstacle::Waiting { what: format!("its admission: {problem}") }
+}
+
+/// What a job waits for that could have its quota at once.
+pub(crate) fn reserved_next() -> Obstacle {
+    Obstacle::Waiting { what: "its quota, which is reserved next".into() }
+}
+
+/// Why the whole of `job` is not reserved with the flavors that it has.
+fn no_reservation(view: &View<'_>, job: &Job) -> Option<Obstacle> {
+    match standing_as_is(view.cell(), job) {
+        Standing::Invalid(problem) => Some(invalid(&problem)),
+        _ => short_quota(view, job),
+    }
+}
+
+/// The whole quota of `job`, which has these flavors.
+fn reservation(view: &View<'_>, job: &Job, flavors: Vec<FlavorChoice>) -> PlannedJob {
+    let planned = PlannedJob::placing(view.guard(job), Grain::PerTask, Vec::new());
+    PlannedJob { reserve: true, flavors, ..planned }
+}
+
+/// What is decided about `job`, which has these flavors of several that it may choose, where they have checks to pass:
+/// its quota is reserved, if there is enough. Nothing where it may be placed with them. On a picture of later, nothing
+/// is reserved.
+pub fn reserve_with(view: &View<'_>, job: &Job) -> Option<Decision> {
+    let cell = view.cell();
+    let obstacle = match standing_as_is(cell, job) {
+        Standing::Unreserved if view.what().over.later => Some(reserved_next()),
+        Standing::Unreserved | Standing::Invalid(_) => no_reservation(view, job),
+        _ => return None,
+    };
+    Some(match obstacle {
+        Some(obstacle) => Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, view.seen(), 0, obstacle))),
+        None => Decision::Planned(Box::new(reservation(view, job, Vec::new()))),
+    })
+}
+
 /// The resource of which the queue has too little for the whole of `job`.
 fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
     let left = view.quota_of(job)?;
@@ -107,7 +146,15 @@ fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
 
 /// The flavors with which the whole of `job` is to be reserved, where it may have others than it has.
 fn flavors_to_reserve(view: &View<'_>, job: &Job) -> Vec<FlavorChoice> {
-    let first = || choices(view, job, true).into_iter().next();
+    let first = || {
+        let mut choices = choices(view, job, true);
+        let may_be_asked = |choice: &Choice| {
+            let chosen = job.with_flavors(&choice.flavors);
+            !matches!(standing_as_is(view.cell(), chosen.as_ref().unwrap_or(job)), Standing::Invalid(_))
+        };
+        let at = choices.iter().position(may_be_asked).unwrap_or(0);
+        (at < choices.len()).then(|| choices.swap_remove(at))
+    };
     let choice = if may_choose(job) { first() } else { None };
     choice.map(|choice| choice.flavors).unwrap_or_default()
 }
@@ -141,14 +188,11 @@ impl<P: Planner> SchedulerCore<P> {
             let flavors = flavors_to_reserve(&view, found);
             let chosen = found.with_flavors(&flavors);
             let found = chosen.as_ref().unwrap_or(found);
-            let obstacle = flavor_obstacle(view.cell(), found).or_else(|| short_quota(&view, found));
+            let obstacle = flavor_obstacle(view.cell(), found).or_else(|| no_reservation(&view, found));
             let why = obstacle.map(|obstacle| Explanation::of_obstacle(job, view.seen(), 0, obstacle));
             let planned = match &why {
                 Some(why) => preempt_to_reserve(&view, found, &flavors, why),
-                None => {
-                    let planned = PlannedJob::placing(view.guard(found), Grain::PerTask, Vec::new());
-                    Some(PlannedJob { reserve: true, flavors, ..planned })
-                }
+                None => Some(reservation(&view, found, flavors)),
             };
             let planned = match (planned, why) {
                 (Some(planned), _) => planned,

@@ -1,6 +1,6 @@
 //! Why is this job not placed? The answer of any planner on any copy, without a scheduler around it.
 
-use crate::admission::{admission_obstacle, need_now};
+use crate::admission::{admission_obstacle, need_now, reserved_next};
 use crate::explain::Explanation;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan};
@@ -103,6 +103,9 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
             Answer::LacksSpares { missing, why }
         }
         Some(Decision::Planned(planned)) if need == Need::Move => Answer::Moves { tasks: planned.evict.len() as u64 },
+        Some(Decision::Planned(planned)) if planned.reserve => {
+            Answer::Waits(Box::new(Explanation::of_obstacle(job, cell.applied(), 0, reserved_next())))
+        }
         Some(Decision::Planned(planned)) => {
             let tasks = planned.place.iter().map(|row| u64::from(row.count)).sum();
             Answer::Fits { tasks, victims: planned.evict.len() }

@@ -41,7 +41,7 @@ pub mod victims;
 mod view;
 mod words;
 
-pub use admission::admission_obstacle;
+pub use admission::{admission_obstacle, reserve_with};
 pub use ask::{Answer, explain_job, jobs_ahead};
 pub use cost::CellSize;
 pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};

@@ -14,7 +14,7 @@ use crate::scheduler::SchedulerCore;
 use crate::victims::live::LiveJobs;
 use crate::victims::victims;
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Job, free_quota, kept_until_ms, live_runs, preemptions};
+use ohm_cell::{Cell, Job, Standing, free_quota, kept_until_ms, live_runs, preemptions, standing_as_is};
 use ohm_model::{FlavorChoice, Grain, JobId, NodeId, Purpose, QueuePreemption, Victim};
 use ohm_stdx::Prng;
 use std::collections::BTreeSet;
@@ -127,9 +127,16 @@ fn for_quota<P: Planner>(
     why: &Explanation,
     dice: &mut Prng,
 ) -> Preempting {
+    let cell = board.cell();
     for flavors in ways(board, job) {
         let chosen = job.with_flavors(&flavors);
-        let victims = victims(board.view().what(), chosen.as_ref().unwrap_or(job));
+        // What has checks to pass gets its quota first, and its place once they are ready.
+        let with_flavors = chosen.as_ref().unwrap_or(job);
+        if standing_as_is(cell, with_flavors) == Standing::Unreserved {
+            let planned = preempt_to_reserve(&board.view(), with_flavors, &flavors, why);
+            return Preempting { planned, ..Preempting::default() };
+        }
+        let victims = victims(board.view().what(), with_flavors);
         if victims.is_empty() {
             continue;
         }
@@ -147,10 +154,13 @@ fn for_room<P: Planner>(
     (why, live): (&Explanation, &LiveJobs),
     dice: &mut Prng,
 ) -> Preempting {
-    let mut sought = Preempting::default();
+    let (cell, mut sought) = (board.cell(), Preempting::default());
     for flavors in ways(board, job) {
         let chosen = job.with_flavors(&flavors);
         let job = chosen.as_ref().unwrap_or(job);
+        if !standing_as_is(cell, job).may_place() {
+            continue;
+        }
         // What was shown as ended for another way is not.
         planner.changed(&board.view(), &sought.nodes, &[]);
         let found = seek(planner, &mut board.with_job(job), (item, job), live, dice);

@@ -224,6 +224,7 @@ impl World {
             evict: planned.evict.clone(),
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),
+            reserve: if planned.reserve { vec![planned.job.job] } else { Vec::new() },
             preempt: planned.preempt.clone(),
             ..Transaction::empty(shard, Epoch(1), self.cell.applied(), planned.grain)
         })
@@ -260,6 +261,9 @@ impl World {
         }
         for room in planned.nominate.iter().filter(|room| room.is_spare()) {
             lines.push(format!("{} spare on {}", room.count, self.cell.nodes().name(room.node)));
+        }
+        if planned.reserve {
+            lines.push("reserves".into());
         }
         if let Some(why) = &planned.rest {
             lines.push(format!("rest: {}", why.to_text(&self.cell)));

@@ -11,9 +11,9 @@
 
 use crate::draft::{Desk, Draft, Step};
 use crate::strategies::Entry;
-use ohm_cell::{Job, JobState};
+use ohm_cell::{Job, JobState, standing_as_is};
 use ohm_framework::flavors::{choices, flavor_obstacle, may_choose};
-use ohm_framework::{Decision, Explanation, Need, Obstacle, Tried, WorkItem};
+use ohm_framework::{Decision, Explanation, Need, Obstacle, Tried, WorkItem, reserve_with};
 use ohm_model::Strategy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,30 +66,39 @@ impl Pipeline {
         self.decide_job(desk, job, item, most_rows)
     }
 
-    /// Plans with the flavors that the queue prefers, and where they have no room with others that fit the quota.
+    /// Plans with the flavors that the queue prefers, and where they have no room with others that fit the quota. Those
+    /// that have checks to pass are reserved when it is their turn.
     fn decide_flavors(&mut self, desk: Desk<'_, '_>, job: &Job, item: &WorkItem, most_rows: usize) -> Decision {
         let Desk { placer, pass, dice } = desk;
-        let (mut first, mut tried): (Option<Box<Explanation>>, Vec<String>) = (None, Vec::new());
+        let (mut first, mut tried): (Option<(bool, Box<Explanation>)>, Vec<String>) = (None, Vec::new());
         for choice in choices(&pass.view(), job, false) {
             let chosen = job.with_flavors(&choice.flavors);
-            let desk = Desk { placer, pass, dice };
-            match self.decide_job(desk, chosen.as_ref().unwrap_or(job), item, most_rows) {
+            let chosen = chosen.as_ref().unwrap_or(job);
+            let decided = reserve_with(&pass.view(), chosen).unwrap_or_else(|| {
+                let desk = Desk { placer, pass, dice };
+                self.decide_job(desk, chosen, item, most_rows)
+            });
+            match decided {
                 Decision::Planned(mut planned) => {
                     planned.flavors = choice.flavors;
                     return Decision::Planned(planned);
                 }
                 Decision::Unplaced(why) => {
                     tried.push(choice.names(pass.cell()));
+                    let is_checked = !standing_as_is(pass.cell(), chosen).may_place();
                     let is_room = matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
-                    first.get_or_insert(why);
-                    if !is_room && tried.len() == 1 {
+                    // What it lacks to be placed says more than why its checks are not asked.
+                    if first.as_ref().is_none_or(|(of_checked, _)| *of_checked && !is_checked) {
+                        first = Some((is_checked, why));
+                    }
+                    if !is_room && !is_checked && tried.len() == 1 {
                         break;
                     }
                 }
                 nothing => return nothing,
             }
         }
-        let Some(mut why) = first else { return Decision::Nothing(job.id) };
+        let Some((_, mut why)) = first else { return Decision::Nothing(job.id) };
         why.flavors = tried;
         Decision::Unplaced(why)
     }

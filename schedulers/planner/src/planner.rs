@@ -63,7 +63,12 @@ impl Planner for ProfilePlanner {
                 rows += planned.place.len();
             }
             pass.look_at(1);
+            let reserves = matches!(&decision, Decision::Planned(planned) if planned.reserve);
             plan.decisions.push(decision);
+            // What others may have is known once that is held.
+            if reserves {
+                break;
+            }
         }
         plan.examined = pass.examined();
         pass.end();

@@ -2,6 +2,7 @@
 
 mod batch;
 mod cases;
+mod checks;
 mod exact;
 mod fixed;
 mod flavors;

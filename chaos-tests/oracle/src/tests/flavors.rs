@@ -3,13 +3,18 @@
 use super::p10::short_quota;
 use super::{History, ended, job, node, placed};
 use ohm_model::{
-    Command, EventKind, Exit, FlavorQuota, GroupSpec, JobId, JobSpec, Outcome, QueueSpec, ResourceFlavor,
-    ResourceGroup, ResourceQuota,
+    AdmissionCheck, Command, EventKind, Exit, FlavorQuota, GroupSpec, JobId, JobSpec, Outcome, QueueSpec,
+    ResourceFlavor, ResourceGroup, ResourceQuota,
 };
 use std::collections::BTreeMap;
 
 /// Two cpus of each flavor, and one node of each.
 fn history() -> History {
+    with_checks(Vec::new())
+}
+
+/// The same, where the queue has these checks.
+pub(super) fn with_checks(admission_checks: Vec<AdmissionCheck>) -> History {
     let mut history = History::default();
     for name in ["spot", "od"] {
         let flavor = ResourceFlavor {
@@ -24,17 +29,17 @@ fn history() -> History {
         resources: [("cpu".to_string(), ResourceQuota { nominal: 2000, ..ResourceQuota::default() })].into(),
     };
     let group = ResourceGroup { covered_resources: vec!["cpu".into()], flavors: ["spot", "od"].map(flavor).into() };
-    let queue = QueueSpec { name: "q".into(), resource_groups: vec![group], ..QueueSpec::default() };
+    let queue = QueueSpec { name: "q".into(), resource_groups: vec![group], admission_checks, ..QueueSpec::default() };
     history.entry(Command::PutQueue(queue), Outcome::Done, Vec::new());
     history.node(0, node("s", &[("pool", "spot")])).node(1, node("o", &[("pool", "od")]));
     history
 }
 
-fn queued(name: &str) -> JobSpec {
+pub(super) fn queued(name: &str) -> JobSpec {
     job(name, 3, |job| job.queue = "q".into())
 }
 
-fn has(number: u32, flavors: &[(&str, &str)]) -> EventKind {
+pub(super) fn has(number: u32, flavors: &[(&str, &str)]) -> EventKind {
     let flavors: BTreeMap<String, String> =
         flavors.iter().map(|(resource, flavor)| (resource.to_string(), flavor.to_string())).collect();
     EventKind::FlavorsAssigned { job: JobId::new(number, 0), name: "j".into(), groups: vec![("main".into(), flavors)] }

@@ -149,7 +149,7 @@ fn queue(name: &str, checks: &[&str]) -> QueueSpec {
         nominal: Default::default(),
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
-        admission_checks: checks.iter().map(ToString::to_string).collect(),
+        admission_checks: checks.iter().map(|check| ohm_model::AdmissionCheck::of(*check)).collect(),
         ..QueueSpec::default()
     }
 }

@@ -445,7 +445,7 @@ fn so_is_one_whose_checks_are_not_asked() {
         }
         let class = ohm_model::ProvisioningClass::of("spot", ohm_model::Provisioner::Sim);
         history.entry(Command::PutProvisioningClass(class), Outcome::Done, Vec::new());
-        let checks = checks.iter().map(|check| check.to_string()).collect();
+        let checks = checks.iter().map(|check| ohm_model::AdmissionCheck::of(*check)).collect();
         history.put(QueueSpec { admission_checks: checks, ..queue("red", "", cpu, 0) });
         history.oracle.stuck_jobs().len()
     };
@@ -462,7 +462,8 @@ fn a_round_may_be_over_when_a_task_left_and_none_runs() {
         let class = ohm_model::ProvisioningClass::of("spot", ohm_model::Provisioner::Sim);
         history.entry(Command::PutProvisioningClass(class), Outcome::Done, Vec::new());
         let checks = vec!["spot".to_string()];
-        history.put(QueueSpec { admission_checks: checks.clone(), ..queue("red", "", 8000, 0) });
+        let admission_checks = checks.iter().map(ohm_model::AdmissionCheck::of).collect();
+        history.put(QueueSpec { admission_checks, ..queue("red", "", 8000, 0) });
         history.job(0, job("j", 3, |job| job.queue = "red".into()));
         let (id, name) = (JobId::new(0, 0), "j".to_string());
         history.reserve(0).happened(vec![EventKind::QuotaReserved { job: id, name, round: 1, checks }]);

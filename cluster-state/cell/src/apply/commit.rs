@@ -22,8 +22,9 @@ use crate::policy::repair::give_up_repair;
 use crate::policy::spares::{hold_spare, use_spares};
 use crate::policy::survivors::restart_survivors;
 use crate::policy::tolerations::watch_tolerations;
+use crate::rooms::checks::{reserves, standing_as_is};
 use crate::rooms::nominations::Held;
-use crate::rooms::reads::{live_slot, reserves, session_name};
+use crate::rooms::reads::{live_slot, session_name};
 use crate::state::admission::Standing;
 use crate::state::jobs::{Group, Job, TaskState};
 use crate::state::nodes::NOMINATED;
@@ -408,7 +409,7 @@ fn reserve(tx: &mut Tx<'_>, job: JobId) {
     }
     let queue = found.spec.queue.clone();
     let request = if found.reserved.is_empty() { whole_request(tx, found) } else { found.reserved.clone() };
-    let is_asked = tx.standing(found) == Standing::Unreserved;
+    let is_asked = standing_as_is(tx, found) == Standing::Unreserved;
     // What live runs are charged already becomes part of the reservation.
     let missing = tx.missing_request(found);
     tx.charge_queue(&queue, missing.into_iter());

@@ -28,7 +28,7 @@ pub(crate) fn remove_provisioning_class(tx: &mut Tx<'_>, name: &str) -> Result<O
     let in_use = |state: String, hint: &str| {
         Err(Refusal::WrongState { kind: kind(), name: name.into(), state, hint: hint.into() })
     };
-    if let Some(queue) = tx.quota.iter().find(|queue| queue.spec.admission_checks.iter().any(|one| one == name)) {
+    if let Some(queue) = tx.quota.iter().find(|queue| queue.spec.admission_checks.iter().any(|one| one.name == name)) {
         return in_use(format!("a check of queue {}", queue.spec.name), "take it out of the queue first");
     }
     let asks = |job: &&std::sync::Arc<crate::state::jobs::Job>| {

@@ -87,13 +87,7 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
             format!("at most {QUOTA_COLUMNS_MAX} pairs of flavor and resource are possible"),
         );
     }
-    let distinct: BTreeSet<&String> = spec.admission_checks.iter().collect();
-    if distinct.len() != spec.admission_checks.len() || distinct.len() > ADMISSION_CHECKS_MAX {
-        return invalid("spec.admissionChecks", format!("up to {ADMISSION_CHECKS_MAX} different ones are possible"));
-    }
-    if spec.is_cohort && !distinct.is_empty() {
-        return invalid("spec.admissionChecks", "a cohort has none; name them in its queues".into());
-    }
+    check_admission_checks(spec)?;
     if spec.is_cohort && spec.queueing_strategy != QueueingStrategy::default() {
         return invalid("spec.queueingStrategy", "a cohort holds no jobs; say it of its queues".into());
     }
@@ -152,6 +146,25 @@ fn cycle(cell: &Cell, spec: &QueueSpec) -> String {
     }
     names.push(at);
     names.join(" < ")
+}
+
+/// What documents keep, too: whoever opens a round relies on it.
+fn check_admission_checks(spec: &QueueSpec) -> Result<(), Refusal> {
+    let invalid = |field: String, problem: String| Err(Refusal::Invalid { field, problem });
+    let (field, checks) = ("spec.admissionChecks", &spec.admission_checks);
+    let distinct: BTreeSet<&String> = checks.iter().map(|check| &check.name).collect();
+    if distinct.len() != checks.len() || distinct.len() > ADMISSION_CHECKS_MAX {
+        return invalid(field.into(), format!("up to {ADMISSION_CHECKS_MAX} different ones are possible"));
+    }
+    if spec.is_cohort && !distinct.is_empty() {
+        return invalid(field.into(), "a cohort has none; name them in its queues".into());
+    }
+    for (index, check) in checks.iter().enumerate() {
+        if let Err((at, problem)) = spec.judge_on_flavors(check) {
+            return invalid(format!("{field}[{index}].onFlavors[{at}]"), problem);
+        }
+    }
+    Ok(())
 }
 
 /// What documents keep, too: preemption relies on it.

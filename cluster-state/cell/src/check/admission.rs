@@ -1,6 +1,7 @@
 //! What must hold of a job's admission: P6 and P8 of the second pass.
 
 use crate::cell::Cell;
+use crate::rooms::checks::checks_of;
 use crate::state::jobs::{Job, JobState};
 use crate::state::offers::{Filters, filters_of};
 use crate::state::timers::Timer;
@@ -21,6 +22,14 @@ pub(crate) fn check_admission(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
     }
     if admission.round.as_ref().is_some_and(|round| round.admitted && !round.is_ready()) {
         broken.push(format!("P6: job {name} was placed before its checks were ready"));
+    }
+    let asked: Vec<&String> =
+        admission.round.iter().flat_map(|round| &round.checks).map(|check| &check.class).collect();
+    if let Some(queue) = cell.quota.get(&job.spec.queue)
+        && admission.round.as_ref().is_some_and(|round| !round.admitted)
+        && !checks_of(cell, job, &queue.spec).map(|check| &check.name).eq(asked.iter().copied())
+    {
+        broken.push(format!("P6: job {name} waits for the checks {asked:?}, which are not those of its flavors"));
     }
     let due_ms = admission.back_off_ms;
     if due_ms > 0 && (is_closed || admission.round.is_some() || !is_armed(cell, job)) {

@@ -3,7 +3,7 @@
 //! before its back-off is over.
 
 use crate::cell::Cell;
-use crate::rooms::reads::{admission_in, may_reserve, standing_in};
+use crate::rooms::checks::{admission_in, may_reserve, standing_in};
 use crate::rooms::stops::{held_back, may_go_on, stop_policy_for};
 use crate::rooms::strict_order::is_in_turn;
 use crate::state::admission::Standing;

@@ -1,7 +1,7 @@
 //! Judging the rooms of the head of a line.
 
 use crate::cell::Cell;
-use crate::rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
+use crate::rooms::heads::{HEAD_MS_MAX, NoHead, may_head, waits_for_room};
 use crate::state::jobs::Job;
 use crate::state::shapes::Shape;
 use ohm_model::{ConflictReason, NodeId, Nomination, Purpose, Transaction};
@@ -28,6 +28,10 @@ pub(super) fn judge_head(
         Err(NoHead::NothingWaits) => return Err(ConflictReason::TaskNotPending),
         Err(NoHead::IsHead(_) | NoHead::Impatient(_)) => return Err(ConflictReason::LimitReached),
         Err(NoHead::Behind(_)) => return Err(ConflictReason::Held),
+    }
+    // The flavors that are chosen for it have checks to pass.
+    if !waits_for_room(cell, job) {
+        return Err(ConflictReason::NotReserved);
     }
     if start_ms > until_ms || until_ms <= cell.now_ms || until_ms - cell.now_ms > HEAD_MS_MAX {
         return Err(ConflictReason::LimitReached);

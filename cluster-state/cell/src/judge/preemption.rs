@@ -5,6 +5,7 @@ use super::admission::judge_turn;
 use crate::cell::Cell;
 use crate::judge::admission::judge_not_held;
 use crate::policy::preemptions::kept_until_ms;
+use crate::rooms::checks::standing_as_is;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::quota_if::QuotaIf;
 use crate::rooms::what_if::WhatIf;
@@ -40,7 +41,7 @@ pub(super) fn judge_back_off(cell: &Cell, job: &Job) -> Result<(), (u32, Conflic
 /// The place of the first victim that may not be stopped for it, and why.
 pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u32, ConflictReason)> {
     judge_not_held(cell, job).map_err(|reason| (0, reason))?;
-    let waits_for_quota = matches!(cell.standing(job), Standing::Free | Standing::Unreserved);
+    let waits_for_quota = matches!(standing_as_is(cell, job), Standing::Free | Standing::Unreserved);
     if !waits_for_quota || cell.preemptions.get(job.id).is_some() {
         return Err((0, ConflictReason::NoNeed));
     }

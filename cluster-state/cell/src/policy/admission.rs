@@ -6,6 +6,7 @@ use crate::apply::steps::kept::forget_kept_of;
 use crate::apply::steps::repairs::drop_repair;
 use crate::apply::steps::rounds::end_round;
 use crate::apply::steps::runs::stop_runs;
+use crate::rooms::checks::checks_of;
 use crate::state::admission::{Check, CheckState, FailedCheck};
 use crate::state::jobs::{Job, JobState};
 use crate::state::timers::Timer;
@@ -104,12 +105,13 @@ pub(crate) fn admission_due(tx: &mut Tx<'_>, id: JobId, number: u32) {
     }
 }
 
-/// The checks of `queue` are others now: what was asked for jobs that are not placed yet is void.
+/// The checks of `queue` may be others now: what was asked for jobs that are not placed yet is void.
 pub(crate) fn recheck(tx: &mut Tx<'_>, queue: &str) {
     let Some(spec) = tx.quota.get(queue).map(|node| node.spec.clone()) else { tx.stop("the queue that was put") };
     let is_void = |job: &&std::sync::Arc<Job>| {
         let round = job.admission.round.as_ref().filter(|round| job.spec.queue == queue && !round.admitted);
-        round.is_some_and(|round| !round.checks.iter().map(|check| &check.class).eq(&spec.admission_checks))
+        let asks = || checks_of(tx, job, &spec).map(|check| &check.name);
+        round.is_some_and(|round| !round.checks.iter().map(|check| &check.class).eq(asks()))
     };
     let void: Vec<JobId> = tx.jobs.iter().filter(is_void).map(|job| job.id).collect();
     for id in void {

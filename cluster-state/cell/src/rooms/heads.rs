@@ -5,7 +5,7 @@
 //! it would otherwise take, one by one, all that becomes free, and a large gang would wait for ever.
 
 use crate::cell::Cell;
-use crate::state::admission::Standing;
+use crate::rooms::checks::standing_as_is;
 use crate::state::jobs::{Job, JobState};
 use ohm_model::JobId;
 
@@ -30,7 +30,8 @@ pub enum NoHead {
 /// # Errors
 /// Says why it may not.
 pub fn may_head(cell: &Cell, job: &Job) -> Result<(), NoHead> {
-    if !waits_for_room(cell, job) || job.groups.iter().all(|group| group.pending.is_empty()) {
+    let may_place = job.state == JobState::Active && cell.standing(job).may_place();
+    if !may_place || job.groups.iter().all(|group| group.pending.is_empty()) {
         return Err(NoHead::NothingWaits);
     }
     if let Some(start_ms) = cell.nominations.head_start_ms(job.id) {
@@ -44,9 +45,10 @@ pub fn may_head(cell: &Cell, job: &Job) -> Result<(), NoHead> {
     ahead.map_or(Ok(()), |other| Err(NoHead::Behind(other.id)))
 }
 
-/// Whether nothing but room keeps the job's tasks from being placed, as far as its admission tells.
+/// Whether nothing but room keeps the job's tasks from being placed with the flavors that it has, as far as its
+/// admission tells.
 pub(crate) fn waits_for_room(cell: &Cell, job: &Job) -> bool {
-    job.state == JobState::Active && matches!(cell.standing(job), Standing::Free | Standing::Ready)
+    job.state == JobState::Active && standing_as_is(cell, job).may_place()
 }
 
 /// The heads of the line of `job` but itself.

@@ -3,13 +3,10 @@
 use crate::cell::Cell;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
-use crate::rooms::stops::held_back;
 use crate::rooms::what_if::WhatIf;
-use crate::state::admission::Standing;
 use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::nodes::{DRAINING, NodeRecord};
-use crate::state::quota::QueueId;
 use crate::state::repairs::UnhealthyCause;
 use crate::state::requests::{live_shapes, summed};
 use crate::state::runs::{NO_RUN, Run};
@@ -48,50 +45,6 @@ pub(crate) fn room_for_spares(
 ) -> u32 {
     let asker = Asker::of(cell, job, group, Wish::Spare { beside_own: true });
     asker.map_or(0, |asker| Room::beside(&asker, WhatIf { cell, over }, node, most).count)
-}
-
-/// Whether a reservation changes anything for `job`: its quota is not reserved, or it is and the checks of its queue
-/// were not asked, because the queue had none by then, or the job ran.
-pub(crate) fn reserves(cell: &Cell, job: &Job) -> bool {
-    job.reserved.is_empty() || cell.standing(job) == Standing::Unreserved
-}
-
-/// Whether a reservation may be made for `job` now.
-pub(crate) fn may_reserve(cell: &Cell, job: &Job) -> bool {
-    matches!(cell.standing(job), Standing::Free | Standing::Unreserved)
-}
-
-/// As [`Cell::standing`], where the queue of the job has been looked up.
-pub(crate) fn standing_in(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Standing {
-    match held_back(cell, job, queue) {
-        Some(policy) => Standing::Held(policy),
-        None => job.readiness.backs_off_until().map_or_else(|| admission_in(cell, job, queue), Standing::TimedOut),
-    }
-}
-
-/// The same, whatever the stop policy of the queue.
-pub(crate) fn admission_in(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Standing {
-    if let Some(round) = &job.admission.round {
-        return if round.is_ready() { Standing::Ready } else { Standing::Checking };
-    }
-    if job.spec.queue.is_empty() {
-        return Standing::Free;
-    }
-    let Some(queue) = queue.map(|queue| cell.quota.at(queue)) else {
-        return Standing::Invalid(format!("queue \"{}\" is not known", job.spec.queue));
-    };
-    let checks = &queue.spec.admission_checks;
-    if checks.is_empty() || job.stands() {
-        return Standing::Free;
-    }
-    if let Some(class) = checks.iter().find(|class| cell.provisioning_classes.get(class).is_none()) {
-        let queue = &job.spec.queue;
-        return Standing::Invalid(format!("queue \"{queue}\" asks provisioning class \"{class}\", which is not known"));
-    }
-    match job.admission.back_off_ms {
-        0 => Standing::Unreserved,
-        due_ms => Standing::BackOff(due_ms),
-    }
 }
 
 /// What people call `session`; for counting conflicts by their cause.
@@ -229,11 +182,6 @@ impl Cell {
     /// Whether there is room for this spare of `job` beside what runs on its node and what is held there.
     pub fn takes_spare(&self, job: &Job, row: &Nomination) -> bool {
         room_for_spares(self, (job, row.group), row.node, row.count, &Overlay::default()) == row.count
-    }
-
-    /// Where the admission of `job` stands. What runs already is not asked again because its queue has got checks.
-    pub fn standing(&self, job: &Job) -> Standing {
-        standing_in(self, job, self.quota.find(&job.spec.queue))
     }
 
     /// What the spares of `job` are charged to its queue.

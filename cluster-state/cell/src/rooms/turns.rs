@@ -7,6 +7,7 @@
 
 use crate::cell::Cell;
 use crate::rooms::ceded::{Ceded, Sums, Walk, add};
+use crate::rooms::checks::is_checked;
 use crate::rooms::grid::Grid;
 use crate::rooms::heads::patient_until_ms;
 use crate::rooms::promised::promised_to_others;
@@ -181,6 +182,7 @@ fn asks(cell: &Cell, job: &Job, ask: &mut Sums, left: impl Fn(FlavorResource) ->
         Standing::Unreserved => true,
         _ => return false,
     };
+    let queue = cell.quota.get(&job.spec.queue).filter(|_| !job.stands());
     for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
         let needed = if whole { spec.count } else { group.needed(spec) };
         if !whole && group.pending.len() < needed {
@@ -198,7 +200,11 @@ fn asks(cell: &Cell, job: &Job, ask: &mut Sums, left: impl Fn(FlavorResource) ->
             })
         };
         let offer = if offers.len() > 1 { offers.iter().find(is_left) } else { None };
-        let Some(shape) = offer.or(offers.first()).and_then(|shape| cell.shapes.get(*shape)) else { continue };
+        let Some(&offer) = offer.or(offers.first()) else { continue };
+        let Some(shape) = cell.shapes.get(offer) else { continue };
+        // What checks are asked for is reserved as a whole.
+        let is_checked = || queue.is_some_and(|queue| is_checked(cell, &queue.spec, offer));
+        let needed = if !whole && is_checked() { spec.count } else { needed };
         shape.charges.iter().for_each(|&(column, one)| add(ask, column, one.saturating_mul(i64::from(needed))));
     }
     !ask.is_empty()

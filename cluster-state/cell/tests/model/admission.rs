@@ -82,12 +82,18 @@ impl Plain {
         self.held(id).map_or_else(|| self.stand_by_checks(id), Stand::Held)
     }
 
+    /// The checks of a queue; the model knows no flavors.
+    fn classes_of(&self, queue: &str) -> Vec<String> {
+        let checks = self.queues.get(queue).into_iter().flat_map(|queue| &queue.admission_checks);
+        checks.map(|check| check.name.clone()).collect()
+    }
+
     fn stand_by_checks(&self, id: JobId) -> Stand {
         let job = &self.jobs[&id];
         if let Some((_, checks)) = &job.admission.round {
             return if checks.iter().all(|check| check.ready) { Stand::Ready } else { Stand::Waits };
         }
-        let checks = self.queues.get(&job.spec.queue).map(|queue| queue.admission_checks.clone()).unwrap_or_default();
+        let checks = self.classes_of(&job.spec.queue);
         let stands = self.runs.iter().any(|run| run.job == id && run.stop.is_none());
         if checks.is_empty() || stands {
             return Stand::Free;
@@ -130,7 +136,7 @@ impl Plain {
         if !job.reserved || self.stand(id) != Stand::Unreserved {
             return;
         }
-        let classes = self.queues[&job.spec.queue].admission_checks.clone();
+        let classes = self.classes_of(&job.spec.queue);
         let since_ms = self.now_ms;
         let requests = classes.iter().map(|class| self.request_label(id, job.admission.rounds + 1, class));
         let requests: BTreeMap<String, String> = classes.iter().cloned().zip(requests).collect();
@@ -179,7 +185,7 @@ impl Plain {
     }
 
     pub(crate) fn recheck(&mut self, queue: &str) {
-        let (checks, version) = (self.queues[queue].admission_checks.clone(), self.index);
+        let (checks, version) = (self.classes_of(queue), self.index);
         for job in self.jobs.values_mut().filter(|job| job.spec.queue == queue) {
             let asked = job.admission.round.as_ref().filter(|round| !round.0);
             let asked: Option<Vec<String>> =
@@ -198,7 +204,7 @@ impl Plain {
     }
 
     pub(crate) fn remove_provisioning_class(&mut self, name: &str) -> bool {
-        let named = self.queues.values().any(|queue| queue.admission_checks.iter().any(|class| class == name));
+        let named = self.queues.values().any(|queue| queue.admission_checks.iter().any(|check| check.name == name));
         let rounds = self.jobs.values().filter_map(|job| job.admission.round.as_ref());
         let asked = rounds.flat_map(|round| &round.1).any(|check| check.class == name);
         !named && !asked && !self.has_brought(name) && self.provisioning_classes.remove(name).is_some()

@@ -3,7 +3,8 @@
 use crate::world::World;
 use ohm_cell::Job;
 use ohm_model::{
-    CheckReport, Command, Epoch, Lease, Provisioner, ProvisioningClass, QueueSpec, Toleration, TolerationOperator,
+    AdmissionCheck, CheckReport, Command, Epoch, Lease, Provisioner, ProvisioningClass, QueueSpec, Toleration,
+    TolerationOperator,
 };
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ impl World {
             name,
             is_cohort: classes == 0,
             nominal: [("cpu".to_string(), 20_000)].into(),
-            admission_checks: (0..classes).map(name_of_check).collect(),
+            admission_checks: (0..classes).map(|class| AdmissionCheck::of(name_of_check(class))).collect(),
             ..QueueSpec::default()
         };
         let queues = (0..3).map(|number| queue(format!("q{number}"), 1 + number / 2));

@@ -5,10 +5,10 @@ use crate::profiles::own_class;
 use crate::state::{GPU, LEVELS};
 use crate::world::{PEOPLE, World};
 use ohm_model::{
-    Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, Incarnation, JobId, JobSpec, Lease,
-    NodeConclusion, NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass, QueueSpec, Reconcile,
-    RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint, TaintEffect, TaintPattern,
-    Toleration, TolerationOperator, TopologyMode,
+    AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, Incarnation, JobId,
+    JobSpec, Lease, NodeConclusion, NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass,
+    QueueSpec, Reconcile, RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint,
+    TaintEffect, TaintPattern, Toleration, TolerationOperator, TopologyMode,
 };
 
 pub(crate) const NODES: u64 = 5;
@@ -350,7 +350,7 @@ impl World {
         let mut admission_checks = Vec::new();
         for class in 0..if is_cohort { 0 } else { 2 } {
             if dice.chance(if self.dwells { 600 } else { 60 }) {
-                admission_checks.push(name_of_check(class));
+                admission_checks.push(AdmissionCheck::of(name_of_check(class)));
             }
         }
         let limits = QueueSpec { nominal, borrowing_limit, lending_limit, ..QueueSpec::default() };

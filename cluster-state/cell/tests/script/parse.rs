@@ -1,10 +1,10 @@
 //! Words of a script as model values.
 
 use ohm_model::{
-    Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease, NodeCondition, NodeSpec,
-    OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile, RepairPolicy, RepairSpec,
-    Requirement, RunRef, SelectorTerm, Shard, Survivors, Taint, TaintEffect, TaskSpec, Toleration, TolerationOperator,
-    TopologyMode, TopologySlice, TopologySpec, UnitKind,
+    AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease,
+    NodeCondition, NodeSpec, OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile,
+    RepairPolicy, RepairSpec, Requirement, RunRef, SelectorTerm, Shard, Survivors, Taint, TaintEffect, TaskSpec,
+    Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -197,11 +197,11 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [strict] [checks=CLASS,CLASS] [parent=COHORT] [stop=POLICY] [most-waiting=N] [min-runtime=SECONDS]
-    /// [ready=TIMEOUT,RECOVERY,BASE,MAX[,LIMIT]]
+    /// `queue NAME [strict] [checks=CLASS,CLASS@FLAVOR@FLAVOR] [parent=COHORT] [stop=POLICY] [most-waiting=N]
+    /// [min-runtime=SECONDS] [ready=TIMEOUT,RECOVERY,BASE,MAX[,LIMIT]]
     /// [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
-        let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
+        let checks = self.option("checks").map(|checks| checks.split(',').map(check).collect());
         let admission_checks = checks.unwrap_or_default();
         let (preemption, weight_milli) = (self.preemption(), self.parsed("weight-milli", 1000));
         let strategies = [QueueingStrategy::BestEffortFifo, QueueingStrategy::StrictFifo];
@@ -231,6 +231,13 @@ impl<'a> Words<'a> {
         let name = self.need("name").to_string();
         TopologySpec { name, levels: std::iter::from_fn(|| self.next()).map(String::from).collect() }
     }
+}
+
+/// `CLASS[@FLAVOR]…`
+fn check(text: &str) -> AdmissionCheck {
+    let mut parts = text.split('@').map(String::from);
+    let name = parts.next().unwrap_or_default();
+    AdmissionCheck { name, on_flavors: parts.collect() }
 }
 
 pub(super) fn pair(text: &str) -> (String, String) {

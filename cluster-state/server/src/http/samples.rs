@@ -279,6 +279,7 @@ fn queue() -> QueueView {
             backoff_limit: Some(1),
         }),
         admission_checks: vec![text()],
+        on_flavors: [(ANY_KEY.to_string(), vec![text()])].into(),
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],
         pending: 1,
@@ -318,6 +319,7 @@ fn admission() -> AdmissionView {
         reserved: texts(),
         checks: vec![CheckView {
             class: text(),
+            on_flavors: vec![text()],
             state: text(),
             attempt: 1,
             request: text(),

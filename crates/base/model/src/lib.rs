@@ -62,9 +62,9 @@ pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
 pub use queue::{
-    BorrowWithinCohort, FairSharing, FlavorFungibility, FlavorPreference, FlavorQuota, PreemptionPolicy,
-    QueuePreemption, QueueSpec, QueueStopEvent, QueueingStrategy, ResourceFlavor, ResourceGroup, ResourceQuota,
-    Scheduling, ShareRule, StopPolicy, WhenCan,
+    AdmissionCheck, BorrowWithinCohort, FairSharing, FlavorFungibility, FlavorPreference, FlavorQuota,
+    PreemptionPolicy, QueuePreemption, QueueSpec, QueueStopEvent, QueueingStrategy, ResourceFlavor, ResourceGroup,
+    ResourceQuota, Scheduling, ShareRule, StopPolicy, WhenCan,
 };
 pub use ready::{ReadyTimeout, ReadyTimeoutEvent};
 pub use resources::{Amounts, UnitKind};

@@ -45,8 +45,8 @@ pub struct QueueSpec {
     pub queueing_strategy: QueueingStrategy,
     /// Share among siblings in units of one thousandth; 1000 is one.
     pub weight_milli: u64,
-    /// Names of the provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
-    pub admission_checks: Vec<String>,
+    /// The provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
+    pub admission_checks: Vec<AdmissionCheck>,
     /// Whether its jobs may start, and go on; of a cohort: always.
     pub stop_policy: StopPolicy,
     /// How many of its jobs may wait: a job that would be one too many is refused; 0 is no bound.
@@ -78,6 +78,52 @@ impl Default for QueueSpec {
             min_runtime_seconds: 0,
             ready_timeout: None,
         }
+    }
+}
+
+impl QueueSpec {
+    /// Whether a resource group gives quota for a flavor of this name.
+    pub fn gives_flavor(&self, name: &str) -> bool {
+        self.resource_groups.iter().flat_map(|group| &group.flavors).any(|quota| quota.name == name)
+    }
+
+    /// What is wrong with `check`, one of this queue, and which of its flavors it is about, by its place.
+    ///
+    /// # Errors
+    /// Says what the flavor breaks.
+    pub fn judge_on_flavors(&self, check: &AdmissionCheck) -> Result<(), (usize, String)> {
+        for (at, flavor) in check.on_flavors.iter().enumerate() {
+            if !self.gives_flavor(flavor) {
+                let problem = format!("no resource group of the queue gives flavor `{flavor}`; name one that does");
+                return Err((at, problem));
+            }
+            if check.on_flavors[..at].contains(flavor) {
+                return Err((at, format!("names `{flavor}` again; keep one")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A provisioning class that must say yes before jobs of a queue are placed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AdmissionCheck {
+    /// The class.
+    pub name: String,
+    /// It is asked for jobs only that have one of these flavors, in any group and for any resource; for all jobs where
+    /// there are none.
+    pub on_flavors: Vec<String>,
+}
+
+impl AdmissionCheck {
+    /// Asked for all jobs.
+    pub fn of(name: impl Into<String>) -> Self {
+        AdmissionCheck { name: name.into(), on_flavors: Vec::new() }
+    }
+
+    /// Whether it is asked for jobs that have `flavor`.
+    pub fn is_on(&self, flavor: &str) -> bool {
+        self.on_flavors.is_empty() || self.on_flavors.iter().any(|known| known == flavor)
     }
 }
 

@@ -132,7 +132,11 @@ impl Spelled for QueueSpec {
             }
         }
         for (index, check) in self.admission_checks.iter().enumerate() {
-            expect(names::dns_name(check), || spec().field("admissionChecks").item(index), found);
+            let field = || spec().field("admissionChecks").item(index);
+            expect(names::dns_name(&check.name), field, found);
+            for (index, flavor) in check.on_flavors.iter().enumerate() {
+                expect(names::dns_name(flavor), || field().field("onFlavors").item(index), found);
+            }
         }
     }
 }

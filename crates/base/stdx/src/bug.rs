@@ -163,6 +163,8 @@ pub enum Bug {
     HasteReadyTimeout,
     /// A job that was not ready in time is placed again at once.
     ForgetReadyBackOff,
+    /// Checks that are for some flavors are asked for no job.
+    ForgetFlavorChecks,
 }
 
 impl Bug {
@@ -170,7 +172,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 76] = [
+    pub const ALL: [Bug; 77] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -247,6 +249,7 @@ impl Bug {
         Bug::OutstayHead,
         Bug::HasteReadyTimeout,
         Bug::ForgetReadyBackOff,
+        Bug::ForgetFlavorChecks,
     ];
 }
 

@@ -4,6 +4,7 @@ use crate::apply::Tx;
 use crate::apply::steps::leaving::settle_leaving_by;
 use crate::cell::Cell;
 use crate::policy::brought::{close_requests, open_requests};
+use crate::rooms::checks::checks_of;
 use crate::state::admission::{Check, CheckState, Round};
 use crate::state::jobs::Group;
 use crate::state::offers::{Filters, filters_of};
@@ -15,11 +16,11 @@ use ohm_model::selector::Labels;
 use ohm_model::{EventKind, GroupIndex, JobId, RunRef, ShapeId};
 use std::sync::Arc;
 
-/// The quota of `job` is reserved now: when its queue has checks, they are asked.
+/// The quota of `job` is reserved now: the checks of its queue that are for its flavors are asked.
 pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
     let job = tx.job(id);
     let Some(queue) = tx.quota.get(&job.spec.queue) else { tx.stop("the queue of a reservation") };
-    let classes = queue.spec.admission_checks.clone();
+    let classes: Vec<String> = checks_of(tx, job, &queue.spec).map(|check| check.name.clone()).collect();
     let (since, since_ms) = (tx.index(), tx.now_ms);
     let job = tx.job_mut(id);
     job.admission.rounds += 1;

@@ -14,7 +14,8 @@ pub(crate) fn provisioning_classes(cell: &Cell) -> ProvisioningClassList {
         rounds().flat_map(|round| &round.checks).filter(is_open).count() as u64
     };
     let queues = |class: &ProvisioningClass| {
-        let names = |queue: &&ohm_cell::QuotaNode| queue.spec.admission_checks.contains(&class.name);
+        let names =
+            |queue: &&ohm_cell::QuotaNode| queue.spec.admission_checks.iter().any(|check| check.name == class.name);
         cell.quota().iter().filter(names).map(|queue| queue.spec.name.clone()).collect()
     };
     let classes = cell.provisioning_classes().iter().map(|class| ProvisioningClassView {
@@ -61,8 +62,11 @@ pub(super) fn admission(cell: &Cell, job: &Job) -> AdmissionView {
         Standing::Held(policy) => ("held", policy.reason(&job.spec.queue)),
         Standing::TimedOut(_) => ("notReady", job.reason.clone()),
     };
+    let of_queue = cell.quota().get(&job.spec.queue).map_or(&[][..], |queue| &queue.spec.admission_checks);
+    let on_flavors = |class: &str| of_queue.iter().find(|known| known.name == class).map(|known| &known.on_flavors);
     let check = |check: &Check| CheckView {
         class: check.class.clone(),
+        on_flavors: on_flavors(&check.class).cloned().unwrap_or_default(),
         state: match check.state {
             CheckState::Pending => "pending",
             CheckState::Ready => "ready",

@@ -41,6 +41,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         (name.clone(), resource(cell, node, (NO_FLAVOR, name), &quota))
     });
     let flavors = spec.resource_groups.iter().flat_map(|group| &group.flavors);
+    let on_flavors = spec.admission_checks.iter().filter(|check| !check.on_flavors.is_empty());
     let share = cell.quota().share(&spec.name, cell.resources());
     QueueView {
         name: spec.name.clone(),
@@ -54,7 +55,8 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         max_waiting_jobs: spec.max_waiting_jobs,
         min_runtime_seconds: spec.min_runtime_seconds,
         ready_timeout: spec.ready_timeout.as_ref().map(super::ready::ready_timeout),
-        admission_checks: spec.admission_checks.clone(),
+        admission_checks: spec.admission_checks.iter().map(|check| check.name.clone()).collect(),
+        on_flavors: on_flavors.map(|check| (check.name.clone(), check.on_flavors.clone())).collect(),
         resources: short_form.collect(),
         flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),
         ..QueueView::default()

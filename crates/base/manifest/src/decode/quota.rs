@@ -7,7 +7,8 @@ use super::{At, Context, Fields};
 use ohm_model::queue::{FLAVOR_PREFERENCES, QUEUEING_STRATEGIES, STOP_POLICIES, WHEN_CAN};
 use ohm_model::resources::Amounts;
 use ohm_model::{
-    FlavorFungibility, FlavorQuota, QueueSpec, ReadyTimeout, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan,
+    AdmissionCheck, FlavorFungibility, FlavorQuota, QueueSpec, ReadyTimeout, ResourceFlavor, ResourceGroup,
+    ResourceQuota, WhenCan,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,6 +19,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     let Some(spec) = spec else { return Some(queue) };
     let besides = &[
         "admissionChecks",
+        "admissionChecksStrategy",
         "flavorFungibility",
         "preemption",
         "queueingStrategy",
@@ -27,7 +29,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
         "readyTimeout",
     ];
     let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
-    queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
+    queue.admission_checks = admission_checks(cx, &fields);
     let fungibility = fields.get("flavorFungibility").and_then(|at| flavor_fungibility(cx, at));
     queue.flavor_fungibility = fungibility.unwrap_or_default();
     queue.preemption = fields.get("preemption").and_then(|at| preemption(cx, at)).unwrap_or_default();
@@ -56,6 +58,28 @@ fn ready_timeout(cx: &mut Context, at: At<'_>) -> Option<ReadyTimeout> {
         backoff_limit: fields.whole(cx, "backoffLimit", 0..=i64::from(u32::MAX)),
         ..former
     })
+}
+
+/// The checks, also where they stand as in a ClusterQueue.
+fn admission_checks(cx: &mut Context, fields: &Fields<'_>) -> Vec<AdmissionCheck> {
+    let checks = fields.list(cx, "admissionChecks", admission_check);
+    let Some(at) = fields.get("admissionChecksStrategy") else { return checks };
+    if fields.get("admissionChecks").is_some() {
+        at.rule(cx, "is given beside `admissionChecks`; name all checks in one of the two");
+    }
+    let Some(strategy) = Fields::open(cx, at, &[&["admissionChecks"]]) else { return checks };
+    strategy.list(cx, "admissionChecks", admission_check)
+}
+
+/// A name alone, or with the flavors that it is for.
+fn admission_check(cx: &mut Context, at: At<'_>) -> Option<AdmissionCheck> {
+    if at.node.as_text().is_some() {
+        return Some(AdmissionCheck::of(at.text(cx)?));
+    }
+    let fields = Fields::open(cx, at, &[&["name", "onFlavors"]])?;
+    let name = fields.require(cx, "name", "the name of a ProvisioningClass").and_then(|at| at.text(cx));
+    let on_flavors = fields.list(cx, "onFlavors", |cx, at| at.text(cx));
+    Some(AdmissionCheck { name: name?, on_flavors })
 }
 
 fn flavor_fungibility(cx: &mut Context, at: At<'_>) -> Option<FlavorFungibility> {

@@ -2,7 +2,7 @@
 
 use super::findings::{Findings, Violation, spec};
 use ohm_model::provisioning::{ADMISSION_CHECKS_MAX, PART_BYTES_MAX, PARTS_MAX};
-use ohm_model::{Provisioner, ProvisioningClass};
+use ohm_model::{Provisioner, ProvisioningClass, QueueSpec};
 use std::collections::BTreeSet;
 
 /// Everything that `class` breaks by itself.
@@ -35,14 +35,17 @@ pub(crate) fn provisioning_class(class: &ProvisioningClass) -> Vec<Violation> {
 }
 
 /// What a queue must keep about its checks.
-pub(super) fn admission_checks(findings: &mut Findings, checks: &[String]) {
-    let field = || spec().field("admissionChecks");
+pub(super) fn admission_checks(findings: &mut Findings, queue: &QueueSpec) {
+    let (field, checks) = (|| spec().field("admissionChecks"), &queue.admission_checks);
     findings.expect(checks.len() <= ADMISSION_CHECKS_MAX, field, || {
         format!("names {} classes; at most {ADMISSION_CHECKS_MAX} are possible", checks.len())
     });
     let mut seen = BTreeSet::new();
     for (index, check) in checks.iter().enumerate() {
-        let field = || spec().field("admissionChecks").item(index);
-        findings.expect(seen.insert(check), field, || format!("names `{check}` again; keep one"));
+        let (field, name) = (|| field().item(index), &check.name);
+        findings.expect(seen.insert(name), field, || format!("names `{name}` again; keep one"));
+        if let Err((at, problem)) = queue.judge_on_flavors(check) {
+            findings.expect(false, || field().field("onFlavors").item(at), || problem);
+        }
     }
 }

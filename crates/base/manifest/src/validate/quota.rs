@@ -26,7 +26,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     findings.expect(queue.parent != queue.name || queue.parent.is_empty(), parent, || {
         "names itself, which is a cycle; name the cohort above, or leave it out".to_string()
     });
-    super::provisioning::admission_checks(&mut findings, &queue.admission_checks);
+    super::provisioning::admission_checks(&mut findings, queue);
     let weight = || spec().field("fairSharing").field("weight");
     findings.expect(queue.weight_milli <= WEIGHT_MILLI_MAX, weight, || {
         format!("must be at most {}", WEIGHT_MILLI_MAX / 1000)

@@ -105,6 +105,9 @@ pub struct AdmissionView {
 pub struct CheckView {
     /// The provisioning class.
     pub class: String,
+    /// The flavors for which the queue has it asked; left out where it is asked for all jobs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_flavors: Vec<String>,
     /// `pending` or `ready`.
     pub state: String,
     /// Which attempt, from 1.

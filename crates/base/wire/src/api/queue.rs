@@ -49,6 +49,10 @@ pub struct QueueView {
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
+    /// By check, the flavors that it is for: it is asked for jobs only that have one of them. A check that is not here
+    /// is asked for all jobs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_flavors: BTreeMap<String, Vec<String>>,
     /// What it may use and uses, by resource, where its quota is of no flavor. Of a queue without `flavors`, a resource
     /// that is not here is not limited.
     pub resources: BTreeMap<String, QueueResourceView>,

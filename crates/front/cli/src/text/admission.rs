@@ -26,7 +26,12 @@ pub(super) fn admission_line(admission: &AdmissionView, style: &Style) -> String
         .map(|check| {
             let message = if check.message.is_empty() { String::new() } else { format!(": {}", check.message) };
             let since = age(style.now_ms, check.since_ms);
-            format!("check {} is {} for {since} (attempt {}){message}", check.class, check.state, check.attempt)
+            let flavors = match check.on_flavors.join(", ").as_str() {
+                "" => String::new(),
+                flavors => format!(" (on {flavors})"),
+            };
+            let (class, state) = (&check.class, &check.state);
+            format!("check {class}{flavors} is {state} for {since} (attempt {}){message}", check.attempt)
         })
         .collect();
     let checks = checks.join(", ");

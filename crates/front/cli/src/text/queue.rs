@@ -7,7 +7,7 @@ use super::table::Grid;
 use super::times::age;
 use super::wrap::wrapped;
 use super::{Style, counted};
-use ohm_wire::api::{ActiveJobView, QueueDetail, QueuePreemptionView, WaitingJobView};
+use ohm_wire::api::{ActiveJobView, QueueDetail, QueuePreemptionView, QueueView, WaitingJobView};
 
 /// Everything about a queue.
 pub(crate) fn queue_text(queue: &QueueDetail, style: &Style) -> String {
@@ -63,13 +63,22 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         ("Preemption", summary.preemption.as_ref().map(preemption).unwrap_or_default()),
         ("Protection", protection),
         ("Ready", summary.ready_timeout.as_ref().map(super::ready::timeout_line).unwrap_or_default()),
-        ("Checks", summary.admission_checks.join(", ")),
+        ("Checks", checks(summary)),
         ("Bound", bound),
         ("Jobs", if is_queue { jobs } else { String::new() }),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let line = |(name, value)| wrapped(&format!("{:<12}{value}", format!("{name}:")), style.width, 12) + "\n";
     lines.map(line).collect()
+}
+
+/// `slow, spot (on a100-spot, tin)`
+fn checks(summary: &QueueView) -> String {
+    let check = |name: &String| match summary.on_flavors.get(name) {
+        Some(flavors) => format!("{name} (on {})", flavors.join(", ")),
+        None => name.clone(),
+    };
+    summary.admission_checks.iter().map(check).collect::<Vec<_>>().join(", ")
 }
 
 fn stop(policy: &str) -> String {
@@ -158,6 +167,8 @@ mod tests {
             preemption: Some(preemption),
             max_waiting_jobs: 500,
             min_runtime_seconds: 60,
+            admission_checks: vec!["licence".into(), "burst".into()],
+            on_flavors: [("burst".to_string(), vec!["spot".to_string(), "tin".to_string()])].into(),
             resources: [("cpu".to_string(), resource)].into(),
             pending: 3,
             running: 1,
@@ -198,6 +209,7 @@ Stop:       Hold: nothing of it starts, what runs goes on
 Preemption: withinClusterQueue Never, reclaimWithinCohort Any, borrowWithinCohort LowerPriority up to 5, \
 outsideRoot Never
 Protection: for 60 s after its start, from other queues (minRuntimeSeconds)
+Checks:     licence, burst (on spot, tin)
 Bound:      at most 500 jobs may wait (maxWaitingJobs)
 Jobs:       3 wait, 1 run, 0 suspended
 
