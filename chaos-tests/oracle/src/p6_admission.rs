@@ -126,16 +126,8 @@ impl Admissions {
                 let (checks, asked) = (checks.clone(), books.jobs.get(job).cloned());
                 // What an entry changes about queues has no place among its facts.
                 let queues_stay = rules.queues.is_empty() && rules.removed_queues.is_empty();
-                if let Some(spec) = asked.as_ref().filter(|_| queues_stay) {
-                    let meant: Vec<&String> = self.flavors.checks_of(*job, self.checks_in(&spec.queue)).collect();
-                    if !meant.iter().copied().eq(&checks) {
-                        let what = format!(
-                            "entry {index} asks {checks:?} for {}; the checks of its flavors are {meant:?}",
-                            spec.name
-                        );
-                        broken.push(Broken::new("P6", what));
-                    }
-                }
+                let spec = asked.as_ref().filter(|_| queues_stay);
+                broken.extend(spec.and_then(|spec| self.judge_asked(index, (*job, spec), &checks)));
                 let book = self.jobs.entry(*job).or_default();
                 *book = AdmissionBook { round: *round, checks, asked, ..AdmissionBook::default() };
             }
@@ -189,6 +181,14 @@ impl Admissions {
                 self.reserved.entry(*job).or_insert_with(|| spec.clone());
             }
         }
+    }
+
+    /// Whether the checks of a round that opens are those of the job's flavors.
+    fn judge_asked(&self, index: Index, (job, spec): (JobId, &JobSpec), asked: &[String]) -> Option<Broken> {
+        let meant: Vec<&String> = self.flavors.checks_of(job, self.checks_in(&spec.queue)).collect();
+        let what =
+            || format!("entry {index} asks {asked:?} for {}; the checks of its flavors are {meant:?}", spec.name);
+        (!meant.iter().copied().eq(asked)).then(|| Broken::new("P6", what()))
     }
 
     fn checks_in(&self, queue: &str) -> &[AdmissionCheck] {

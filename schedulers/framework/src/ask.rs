@@ -48,8 +48,9 @@ pub enum Answer {
 /// tables, which are made anew.
 pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answer {
     let Some(found) = cell.jobs().get(job) else { return Answer::Unknown };
+    let waits = |obstacle| Answer::Waits(Box::new(Explanation::of_obstacle(job, cell.applied(), 0, obstacle)));
     if let Some(obstacle) = admission_obstacle(cell, found) {
-        return Answer::Waits(Box::new(Explanation::of_obstacle(job, cell.applied(), 0, obstacle)));
+        return waits(obstacle);
     }
     let Some(need) = planner.need(cell, found) else {
         let why = match found.state {
@@ -77,8 +78,7 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
     let mut over = Overlay::default();
     let mut board = Board::new(cell, &mut over, SessionId(0));
     planner.reset(&board.view());
-    let nominated = cell.nominations().nominates(job);
-    let item = WorkItem { job, need, attempt: 0, nominated };
+    let item = WorkItem { job, need, attempt: 0, nominated: cell.nominations().nominates(job) };
     let budget = Budget::UNBOUNDED;
     let of_job = |plan: Plan| plan.decisions.into_iter().find(|decision| decision.job() == job);
     let (need, decision) = match need {
@@ -103,9 +103,7 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
             Answer::LacksSpares { missing, why }
         }
         Some(Decision::Planned(planned)) if need == Need::Move => Answer::Moves { tasks: planned.evict.len() as u64 },
-        Some(Decision::Planned(planned)) if planned.reserve => {
-            Answer::Waits(Box::new(Explanation::of_obstacle(job, cell.applied(), 0, reserved_next())))
-        }
+        Some(Decision::Planned(planned)) if planned.reserve => waits(reserved_next()),
         Some(Decision::Planned(planned)) => {
             let tasks = planned.place.iter().map(|row| u64::from(row.count)).sum();
             Answer::Fits { tasks, victims: planned.evict.len() }

@@ -85,7 +85,7 @@
 //! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
 //! | Queue besides | `preemption`: `withinClusterQueue`, `reclaimWithinCohort`, `borrowWithinCohort`; see below |
 //! | Queue besides | `preemption.outsideRoot`: `LowerPriority` lets more important jobs of others in; `Never` |
-//! | Queue besides | `admissionChecks`: provisioning classes that must say yes before its jobs are placed; see below |
+//! | Queue besides | `admissionChecks`: classes that must say yes before its jobs are placed; see below |
 //! | Queue besides | `stopPolicy`: `None` (the default), `Hold` (nothing starts), `HoldAndDrain` (what runs stops) |
 //! | Queue besides | `maxWaitingJobs`: while so many wait, a submit of one more is refused; no bound unless said |
 //! | Queue besides | `readyTimeout`: `timeoutSeconds`, `recoveryTimeoutSeconds` in which what is placed must run |
@@ -109,9 +109,9 @@
 //! A ProvisioningClass has `retry` (`baseSeconds` 60, `factor` 2, `maxSeconds` 1800, `limit` 3), and `bookingSeconds`,
 //! `timeoutSeconds`, `watchSeconds` (0, which is without end or never), `callTimeoutSeconds` (60), `pollSeconds` (5).
 //!
-//! The `admissionChecks` of a Queue are names, or `{name, onFlavors}`: with `onFlavors` (flavors of its `resourceGroups`)
-//! a check is asked for jobs only that get one of these flavors in any group, for any resource; else for all of them.
-//! `admissionChecksStrategy: {admissionChecks: […]}`, as a ClusterQueue has it, is the same.
+//! The `admissionChecks` of a Queue are names of classes, or `{name, onFlavors}`: with `onFlavors` (flavors
+//! of its `resourceGroups`) a check is asked for jobs only that get one of these in any group, for any resource; else
+//! for all jobs. `admissionChecksStrategy: {admissionChecks: […]}`, as a ClusterQueue has it, is the same.
 //!
 //! The `resourceGroups` of a Queue or Cohort give quota by flavor, in the words of Kueue: list of `coveredResources`
 //! (names) and `flavors` (list of `name` and `resources`: list of `name`, `nominalQuota`, `borrowingLimit`,
