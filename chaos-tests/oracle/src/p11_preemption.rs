@@ -142,14 +142,10 @@ impl Preemptions {
                 }
                 self.placed_ms.entry(*job).or_insert(at_ms);
                 self.again.retain(|(taker, _), _| taker != job);
-                let taken = self.judge_taking(*job, known);
-                self.took.extend(taken.map(|taken| (*job, taken)));
+                self.note_taking(*job, known);
             }
             // Of tasks and spares that are too many together, spares are given back by the end of the entry.
-            EventKind::SpareGone { job, .. } if self.took.remove(job).is_some() => {
-                let taken = self.judge_taking(*job, known);
-                self.took.extend(taken.map(|taken| (*job, taken)));
-            }
+            EventKind::SpareGone { job, .. } if self.took.remove(job).is_some() => self.note_taking(*job, known),
             _ => {}
         }
     }
@@ -287,6 +283,11 @@ impl Preemptions {
             let is_its = (*one == job || *other == job) && *last != job;
             !is_its || !from(*last)
         });
+    }
+
+    fn note_taking(&mut self, job: JobId, known: Known<'_>) {
+        let taken = self.judge_taking(job, known);
+        self.took.extend(taken.map(|taken| (job, taken)));
     }
 
     /// What a job that starts takes of that which is promised to others.
