@@ -105,8 +105,8 @@ impl Readinesses {
             }
             EventKind::JobState { job, state, .. } => {
                 let found = self.jobs.entry(*job).or_default();
-                // Who is resumed begins anew.
-                if found.is_suspended && state == "pending" {
+                // Who is resumed begins anew, be it that some of it stops still.
+                if found.is_suspended && matches!(state.as_str(), "pending" | "running") {
                     (found.timeouts, found.until_ms) = (Some(0), 0);
                 }
                 found.is_suspended = state == "suspended";

@@ -98,6 +98,9 @@ fn p7_sees_whoever_is_placed_before_its_back_off_is_over() {
     let mut resumed = stands(|_| {});
     resumed.late_at(24, 1, 30).both_end().happened(vec![state(0, "suspended")]).happened(vec![state(0, "pending")]);
     assert!(resumed.happened(vec![placed(0, 0, 2, 0)]).broken().is_empty(), "a person said so");
+    let mut at_once = stands(|_| {});
+    at_once.late_at(24, 1, 30).happened(vec![state(0, "suspended")]).happened(vec![state(0, "running")]).both_end();
+    assert!(at_once.happened(vec![placed(0, 0, 2, 0)]).broken().is_empty(), "while it stops, too");
 }
 
 #[test]

@@ -20,12 +20,14 @@ use crate::state::ready::Readiness;
 use crate::state::timers::Timer;
 use ohm_model::{EventKind, GroupSpec, JobId, QueueSpec, ReadyTimeout, ReadyTimeoutEvent, StopCause};
 use ohm_stdx::bug::{self, Bug};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Brings up to date what is known of the jobs that the command named.
 pub(crate) fn settle_readiness(tx: &mut Tx<'_>) {
-    for at in 0..tx.touched_jobs().len() {
-        let id = tx.touched_jobs()[at];
+    // A command names a job once for each of its runs.
+    let touched: BTreeSet<JobId> = tx.touched_jobs().iter().copied().collect();
+    for id in touched {
         let Some(job) = tx.cell.jobs.get(id) else { continue };
         let (former, now) = (job.readiness, readiness_of(tx, job));
         if former == now {
@@ -151,6 +153,7 @@ fn running(cell: &Cell, group: &Group, spec: &GroupSpec) -> u32 {
     if group.leaving == 0 {
         return group.running;
     }
-    let within = group.tasks.iter().take(spec.count as usize);
-    within.filter(|task| cell.runs.get(task.run).is_some_and(|run| run.started_ms != 0)).count() as u32
+    let beyond = (spec.count as usize..group.tasks.len()).filter_map(|task| group.tasks.get(task));
+    let started = beyond.filter(|task| cell.runs.get(task.run).is_some_and(|run| run.started_ms != 0));
+    group.running.saturating_sub(started.count() as u32)
 }
