@@ -2,9 +2,10 @@
 //! not for so long, and one that is not for longer is stopped; it waits as long as was said, and nothing of it is
 //! placed or reserved meanwhile; too many time-outs in a row suspend it.
 //!
-//! A job is ready when an elastic group of it runs its minimum and any other all that it was started with. The books
-//! are looked at between entries. What an update changes, what comes back with its node and what is ready in the midst
-//! of an entry makes them unsure: by how much decides which times count, and attempts are taken as they are told.
+//! A job is ready when an elastic group of it, or one of a service, runs its minimum and any other all that it was
+//! started with. The books are looked at between entries. What an update changes, what comes back with its node and
+//! what is ready in the midst of an entry makes them unsure: by how much decides which times count, and attempts are
+//! taken as they are told.
 
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
@@ -267,7 +268,7 @@ fn is_ready(job: JobId, found: &Readiness, (books, waiting, _): Known<'_>) -> Op
 fn to_run((job, index): (JobId, u16), group: &GroupSpec, (books, waiting): (&Books, &Waiting)) -> Option<u32> {
     let Some(state) = waiting.group(job, &group.name).filter(|state| state.has_started) else { return Some(0) };
     let done = books.done(job, index);
-    if group.elastic {
+    if group.elastic || books.is_endless(job) {
         return Some(group.min_count.saturating_sub(done).max(1).min(group.count.saturating_sub(done)));
     }
     let is_open = |task: &u32| books.succeeded(job, index).is_none_or(|tasks| !tasks.contains_key(task));

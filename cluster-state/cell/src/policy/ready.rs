@@ -135,13 +135,14 @@ fn reason_of(seconds: u64, attempt: u32, limit: Option<u32>, is_last: bool) -> S
 /// Whether each group of `job` has at least the tasks running that it is to have now.
 fn is_ready(cell: &Cell, job: &Job) -> bool {
     let mut groups = job.groups.iter().zip(&job.spec.groups);
-    groups.all(|(group, spec)| running(cell, group, spec) >= to_run(group, spec))
+    groups.all(|(group, spec)| running(cell, group, spec) >= to_run(job, group, spec))
 }
 
-/// How many tasks of the group are to run: an elastic one, its minimum; any other all that it was started with, but for
-/// those that are over. One that has not started yet needs none.
-fn to_run(group: &Group, spec: &GroupSpec) -> u32 {
-    match spec.elastic {
+/// How many tasks of the group are to run: of an elastic one, or of a service, its minimum, as others may wait for room
+/// as long as they like; of any other all that it was started with, but for those that are over. One that has not
+/// started yet needs none.
+fn to_run(job: &Job, group: &Group, spec: &GroupSpec) -> u32 {
+    match spec.elastic || !job.starts_whole() {
         _ if !group.started && group.live == 0 => 0,
         true => group.needed(spec),
         false => spec.count.saturating_sub(group.succeeded + group.failed + group.skipped),
