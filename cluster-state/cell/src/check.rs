@@ -17,6 +17,7 @@ mod spares;
 mod start_deadlines;
 mod stops;
 mod sweep;
+mod timers;
 
 pub use sweep::Sweep;
 

@@ -96,7 +96,7 @@ pub fn expected_start<P: Planner>(
     let mut read_anew = BTreeSet::new();
     let found = seek_in_time(planner, board, (item, &ends), (&mut read_anew, dice));
     let expected = found.map(|(_, waited_for)| ExpectedStart {
-        start_ms: waited_for[waited_for.len() - 1].end_ms,
+        start_ms: start_after(board.cell(), waited_for),
         waits_for: waited_for.iter().map(|end| end.run.run.task.job).collect(),
     });
     (expected, read_anew)
@@ -119,9 +119,14 @@ fn seek_in_time<'e, 'c, P: Planner>(
 
 /// Rooms for when these have ended, and when that is, in stamped time.
 fn head_of(cell: &Cell, found: PlannedJob, waited_for: &[End<'_>]) -> (PlannedJob, u64) {
-    let (start_ms, is_guess) = (waited_for[waited_for.len() - 1].end_ms, waited_for.iter().any(|end| end.is_guess));
+    let (start_ms, is_guess) = (start_after(cell, waited_for), waited_for.iter().any(|end| end.is_guess));
     let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));
     (into_rooms(cell, found, Purpose::Head { start_ms, is_guess, until_ms }), start_ms)
+}
+
+/// When the last of these has ended, in stamped time.
+fn start_after(cell: &Cell, waited_for: &[End<'_>]) -> u64 {
+    waited_for.last().map_or(cell.now_ms(), |end| end.end_ms)
 }
 
 /// Which ends are looked at.

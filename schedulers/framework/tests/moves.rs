@@ -2,12 +2,10 @@
 
 use crate::world;
 
-use ohm_cell::Job;
 use ohm_model::selector::{Toleration, TolerationOperator};
 use ohm_model::{
     Class, Command, ConditionAction, ConditionKind, JobSpec, NodeCondition, NodeId, QueueSpec, RunReport, RunReportKind,
 };
-use std::sync::Arc;
 use world::{World, job};
 
 /// A cell of `nodes` nodes with two cores each, and this job that just stands on the first ones.
@@ -25,14 +23,10 @@ fn world(nodes: usize, spec: JobSpec) -> World {
 fn stand(world: &mut World, spec: JobSpec) {
     let (name, count) = (spec.name.clone(), spec.groups[0].count);
     world.submit(vec![spec]);
-    while found(world, &name).live() < count {
+    while world.found(&name).live() < count {
         world.run(20);
         assert!(world.now_ms < 10_000, "{name} does not start");
     }
-}
-
-fn found(world: &World, name: &str) -> Arc<Job> {
-    world.reference.jobs().find(name).expect("a job that was submitted").clone()
 }
 
 fn node(world: &World, name: &str) -> NodeId {
@@ -54,7 +48,7 @@ fn tell_ill(world: &mut World, name: &str, number: u64, is_ill: bool) {
 
 /// How many runs of the job there are on the node, and how many of them are to stop.
 fn runs_on(world: &World, job: &str, name: &str) -> (usize, usize) {
-    let job = found(world, job).id;
+    let job = world.found(job).id;
     let runs = world.reference.runs().on_node(world.reference.nodes(), node(world, name));
     let runs: Vec<bool> = runs.filter(|(_, run)| run.run.task.job == job).map(|(_, run)| run.stop.is_some()).collect();
     (runs.len(), runs.iter().filter(|stops| **stops).count())
@@ -75,7 +69,7 @@ fn a_gang_is_told_to_leave_all_its_nodes_at_once() {
     let mut world = world(4, job("gang", Class::BATCH, 4, 4, 1_000));
     drain(&mut world, "n0");
     drain(&mut world, "n1");
-    while found(&world, "gang").groups[0].stopping == 0 {
+    while world.found("gang").groups[0].stopping == 0 {
         world.run(20);
         assert!(world.now_ms < 10_000, "nothing leaves");
     }
@@ -104,7 +98,7 @@ fn a_service_moves_one_task_after_the_other() {
     let mut seen = 0;
     while runs_on(&world, "web", "n0").0 + runs_on(&world, "web", "n1").0 > 0 {
         world.run(20);
-        let web = found(&world, "web");
+        let web = world.found("web").clone();
         let missing = web.groups[0].on_the_move();
         assert!(missing <= 1, "{missing} are on the move");
         seen += usize::from(missing == 1);
@@ -159,7 +153,7 @@ fn what_waits_for_quota_keeps_nobody_on_a_drained_node() {
     start_all(&mut world);
     world.command(Command::UpdateJob { spec: Box::new(web(3)), version: None });
     world.run(500);
-    assert_eq!(found(&world, "web").pending(), 1, "it waits for quota");
+    assert_eq!(world.found("web").pending(), 1, "it waits for quota");
     world.register("n2", &[("cpu", 2_000), ("pods", 20)], 1);
     let from = ["n0", "n1"].into_iter().find(|name| runs_on(&world, "web", name).0 > 0).expect("a node of it");
     drain(&mut world, from);

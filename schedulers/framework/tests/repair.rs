@@ -3,13 +3,12 @@
 
 use crate::world;
 
-use ohm_cell::{Job, RepairEnd, RepairState};
+use ohm_cell::{RepairEnd, RepairState};
 use ohm_framework::need_of;
 use ohm_model::{
     Class, Command, Epoch, Exit, GroupIndex, Incarnation, NodeConclusion, NodeHealth, OnDisconnect, Reconcile,
     RepairPolicy, RunRef, RunReport, RunReportKind,
 };
-use std::sync::Arc;
 use world::{World, job};
 
 /// A cell of `nodes` nodes with two cores each, and a gang of four tasks that just stands on the first two.
@@ -29,15 +28,11 @@ fn world_of(nodes: usize, classes: &[Class], change: impl Fn(&mut ohm_model::Job
     let mut gang = job("gang", Class::BATCH, 4, 4, 1_000);
     change(&mut gang);
     world.submit(vec![gang]);
-    while found(&world, "gang").live() < 4 {
+    while world.found("gang").live() < 4 {
         world.run(20);
         assert!(world.now_ms < 10_000, "the gang does not start");
     }
     world
-}
-
-fn found(world: &World, name: &str) -> Arc<Job> {
-    world.reference.jobs().find(name).expect("a job that was submitted").clone()
 }
 
 fn lose(world: &mut World, name: &str) {
@@ -54,13 +49,13 @@ fn a_gang_without_room_is_evicted_whole_when_it_fails_fast() {
     let mut world = world(2, |_| {});
     lose(&mut world, "n1");
     world.run(100);
-    let gang = found(&world, "gang");
+    let gang = world.found("gang").clone();
     assert!(matches!(gang.repairs.past.last().map(|past| &past.end), Some(RepairEnd::Failed(_))), "{:?}", gang.repairs);
     world.run(100);
-    assert_eq!((found(&world, "gang").live(), found(&world, "gang").pending()), (0, 4), "it waits like a new one");
+    assert_eq!((world.found("gang").live(), world.found("gang").pending()), (0, 4), "it waits like a new one");
     world.register("n1", &[("cpu", 2_000), ("pods", 20)], 2);
     world.run(200);
-    assert_eq!(found(&world, "gang").live(), 4);
+    assert_eq!(world.found("gang").live(), 4);
 }
 
 #[test]
@@ -68,11 +63,11 @@ fn a_gang_that_waits_keeps_what_stands() {
     let mut world = world(2, |gang| gang.repair.policy = RepairPolicy::Wait);
     lose(&mut world, "n1");
     world.run(100);
-    let gang = found(&world, "gang");
+    let gang = world.found("gang").clone();
     assert_eq!((gang.live(), gang.repair_state(), gang.repairs.past.len()), (2, RepairState::Waiting, 0));
     world.register("n1", &[("cpu", 2_000), ("pods", 20)], 2);
     world.run(60);
-    assert_eq!(found(&world, "gang").repair_state(), RepairState::InFlight);
+    assert_eq!(world.found("gang").repair_state(), RepairState::InFlight);
 }
 
 #[test]
@@ -80,7 +75,7 @@ fn above_its_minimum_nothing_is_given_up() {
     let mut world = world(2, |gang| gang.groups[0].min_count = 2);
     lose(&mut world, "n1");
     world.run(100);
-    let gang = found(&world, "gang");
+    let gang = world.found("gang").clone();
     assert_eq!((gang.live(), gang.repair_state(), gang.repairs.past.len()), (2, RepairState::Waiting, 0));
 }
 
@@ -92,7 +87,7 @@ fn a_repair_comes_before_new_work_of_higher_priority() {
     lose(&mut world, "n1");
     world.submit(vec![other]);
     world.run(60);
-    assert_eq!((found(&world, "gang").live(), found(&world, "other").live()), (4, 0));
+    assert_eq!((world.found("gang").live(), world.found("other").live()), (4, 0));
 }
 
 #[test]
@@ -106,7 +101,7 @@ fn a_gang_whose_runs_came_back_is_not_placed_anew_meanwhile() {
         world.reference.runs().on_node(world.reference.nodes(), away).map(|(_, run)| run.run).collect();
     lose(&mut world, "n1");
     world.run(100);
-    assert_eq!((found(&world, "gang").live(), runs.len()), (4, 2), "replaced");
+    assert_eq!((world.found("gang").live(), runs.len()), (4, 2), "replaced");
     let spec = world.reference.nodes().get(away).expect("its record").spec.as_ref().clone();
     world.command(Command::RegisterNode { spec, key: 7, instance: 2, boot: 1, alive: runs.clone() });
     let end = |world: &mut World, of: RunRef| {
@@ -114,7 +109,7 @@ fn a_gang_whose_runs_came_back_is_not_placed_anew_meanwhile() {
         let kind = RunReportKind::Ended { exit: Exit::Signal(15), message: String::new() };
         let node = world.reference.nodes().find("n2").expect("a node");
         world.command(Command::Report { node, reports: vec![RunReport { run, kind }] });
-        found(world, "gang")
+        world.found("gang").clone()
     };
     let waits = end(&mut world, runs[0]);
     assert_eq!((waits.live(), waits.pending()), (3, 1));
@@ -134,7 +129,7 @@ fn a_repair_that_finds_no_room_claims_the_next_whoever_plans_new_work() {
     world.run(100);
     lose(&mut world, "n1");
     world.run(100);
-    let gang = found(&world, "gang");
+    let gang = world.found("gang").clone();
     let claim = world.reference.nominations().claim(gang.id, GroupIndex(0)).copied();
     assert_eq!(claim.map(|claim| claim.sought_for), Some(2), "it claims room, once");
     world.run(200);
@@ -144,6 +139,6 @@ fn a_repair_that_finds_no_room_claims_the_next_whoever_plans_new_work() {
     let earmarks: Vec<u32> = world.reference.nominations().on_node(away).iter().map(|held| held.count).collect();
     assert_eq!(earmarks, [2], "in the entry in which the node is back");
     world.run(200);
-    assert_eq!((found(&world, "gang").live(), found(&world, "rival").live()), (4, 0));
+    assert_eq!((world.found("gang").live(), world.found("rival").live()), (4, 0));
     assert!(!world.reference.nominations().claims().any(|((job, _), _)| job == gang.id), "nothing is owed any more");
 }

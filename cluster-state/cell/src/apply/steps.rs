@@ -13,3 +13,4 @@ pub(crate) mod room;
 pub(crate) mod rounds;
 pub(crate) mod run_end;
 pub(crate) mod runs;
+pub(crate) mod stops;

@@ -6,7 +6,7 @@ use crate::state::jobs::{Group, Job};
 use crate::state::nodes::NodeRecord;
 use crate::state::runs::Run;
 use crate::state::shapes::Shape;
-use crate::state::timers::Timer;
+use crate::state::timers::{FAR_GRID_MS, FAR_MS, GRID_MS, Timer};
 use ohm_model::{Command, Event, EventKind, FlavorResource, Index, JobId, NodeId, SessionId, ShapeId};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -176,8 +176,8 @@ impl<'a> Tx<'a> {
 
     /// Puts `timer` on at `due_ms`, rounded up so that many share one slot: to 64 ms, far ones to about a minute.
     pub(crate) fn arm(&mut self, due_ms: u64, timer: Timer) {
-        let far = due_ms.saturating_sub(self.now_ms) > 600_000;
-        let grid = if far { 65_536 } else { 64 };
+        let far = due_ms.saturating_sub(self.now_ms) > FAR_MS;
+        let grid = if far { FAR_GRID_MS } else { GRID_MS };
         let due_ms = due_ms.saturating_add(grid - 1) / grid * grid;
         Arc::make_mut(self.timers.entry(due_ms).or_default()).push(timer);
     }

@@ -1,13 +1,11 @@
 //! What must hold of a job's admission: P6 and P8 of the second pass.
 
 use crate::cell::Cell;
+use crate::check::timers::is_armed;
 use crate::rooms::checks::checks_of;
 use crate::state::jobs::{Job, JobState};
 use crate::state::offers::{Filters, filters_of};
 use crate::state::timers::Timer;
-
-/// The coarsest grid of time-outs.
-const GRID_MS: u64 = 65_536;
 
 /// A round is open exactly while quota is reserved for it, nothing is placed before it is ready, nothing of it is
 /// left when it is over, and who waits for another attempt will be woken.
@@ -32,7 +30,8 @@ pub(crate) fn check_admission(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
         broken.push(format!("P6: job {name} waits for the checks {asked:?}, which are not those of its flavors"));
     }
     let due_ms = admission.back_off_ms;
-    if due_ms > 0 && (is_closed || admission.round.is_some() || !is_armed(cell, job)) {
+    let is_due = || is_armed(cell, due_ms, Timer::Admission(job.id, admission.rounds));
+    if due_ms > 0 && (is_closed || admission.round.is_some() || !is_due()) {
         broken.push(format!("P10: job {name} is {} and waits for a next round for ever", job.phase()));
     }
     for (at, group) in job.groups.iter().enumerate() {
@@ -43,11 +42,4 @@ pub(crate) fn check_admission(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
             broken.push(format!("P6: job {name} is placed by {kept:?}, its round says {labels:?}"));
         }
     }
-}
-
-fn is_armed(cell: &Cell, job: &Job) -> bool {
-    let timer = Timer::Admission(job.id, job.admission.rounds);
-    let due_ms = job.admission.back_off_ms;
-    let mut due = cell.timers.range(due_ms..=due_ms.saturating_add(GRID_MS));
-    due.any(|(_, timers)| timers.contains(&timer))
 }

@@ -1,12 +1,10 @@
 //! Ready timeouts: a job has a time to be ready by exactly while it is to have one, and is looked at by then.
 
 use crate::cell::Cell;
+use crate::check::timers::is_armed;
 use crate::policy::ready::{readiness_of, timeout_of};
 use crate::state::jobs::{Job, JobState};
 use crate::state::timers::Timer;
-
-/// The coarsest grid of time-outs.
-const GRID_MS: u64 = 65_536;
 
 pub(crate) fn check_readiness(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
     let (name, known) = (&job.spec.name, job.readiness);
@@ -18,12 +16,8 @@ pub(crate) fn check_readiness(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
     if (known.due_ms > 0) != (may && known.unready_since_ms > 0) {
         broken.push(format!("job {name} is to be ready by {} under {:?}", known.due_ms, timeout_of(cell, job)));
     }
-    let is_armed = |due_ms: u64| {
-        let mut due = cell.timers.range(due_ms..=due_ms.saturating_add(GRID_MS));
-        due.any(|(_, timers)| timers.contains(&Timer::Ready(job.id)))
-    };
     for due_ms in [known.due_ms, known.until_ms].into_iter().filter(|due_ms| *due_ms > 0) {
-        if !is_armed(due_ms) {
+        if !is_armed(cell, due_ms, Timer::Ready(job.id)) {
             broken.push(format!("job {name} waits beyond the time at which it is to be ready, or may be placed"));
         }
     }

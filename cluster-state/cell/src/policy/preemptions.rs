@@ -23,10 +23,9 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::holds::sweep_nominations;
-use crate::apply::steps::jobs::{clear_held, clear_nominations, release_reservation};
-use crate::apply::steps::kept::forget_kept_of;
-use crate::apply::steps::repairs::drop_repair;
-use crate::apply::steps::runs::{stop_run, stop_runs};
+use crate::apply::steps::jobs::{clear_held, release_reservation};
+use crate::apply::steps::runs::stop_run;
+use crate::apply::steps::stops::stop_what_runs;
 use crate::cell::Cell;
 use crate::policy::admission::settle_preempted;
 use crate::rooms::nominations::Held;
@@ -81,10 +80,7 @@ fn stop_for(tx: &mut Tx<'_>, id: JobId, victim: &Victim) {
         return settle_preempted(tx, job);
     }
     release_reservation(tx, job);
-    drop_repair(tx, job);
-    forget_kept_of(tx, job);
-    stop_runs(tx, job, StopCause::Preempted);
-    clear_nominations(tx, job);
+    stop_what_runs(tx, job, StopCause::Preempted);
     let version = tx.index();
     let stopped = tx.job_mut(job);
     (stopped.version, stopped.reason) = (version, format!("it was stopped for {by} ({})", victim.reason.name()));

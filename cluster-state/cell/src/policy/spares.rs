@@ -187,13 +187,8 @@ fn settle_spares_of(tx: &mut Tx<'_>, id: JobId) {
 /// not there for spares either.
 fn settle_quota_of_spares(tx: &mut Tx<'_>, id: JobId) {
     for (node, held) in spares_held(tx, id) {
-        let over = |cell: &Cell, job: &Job| {
-            let shape = cell.shape_of(job, usize::from(held.group));
-            let mut charges = shape.iter().flat_map(|shape| &shape.charges);
-            charges.any(|(column, _)| left_for_spares(cell, job, *column).is_some_and(|left| left < 0))
-        };
         for _ in 0..held.count {
-            if !tx.jobs.get(id).is_some_and(|job| over(tx, job)) {
+            if !tx.jobs.get(id).is_some_and(|job| is_over_quota(tx, job, usize::from(held.group))) {
                 break;
             }
             drop_spares(tx, (id, held.group), node, 1, "its queue is over its quota");
@@ -264,12 +259,16 @@ pub(crate) fn spare_misplaced(cell: &Cell, held: &Held, node: NodeId) -> Option<
     astray.then_some("its group is in another domain")
 }
 
-/// How much more of a column the queue of `job` may use beside what is promised to others; nothing is no limit.
-fn left_for_spares(cell: &Cell, job: &Job, column: FlavorResource) -> Option<i64> {
-    let queue = cell.quota.find(&job.spec.queue)?;
-    let left = cell.quota.available_over(queue, column, &Grid::default())?;
-    match cell.preemptions.is_empty() {
-        true => Some(left),
-        false => QuotaIf::promised(cell, job).available(queue, column).map(|promised| left.min(promised)),
-    }
+/// Whether the queue of `job` uses more than it may of something that the group asks for, or takes what is promised to
+/// others.
+fn is_over_quota(cell: &Cell, job: &Job, group: usize) -> bool {
+    let Some(queue) = cell.quota.find(&job.spec.queue) else { return false };
+    let promised = (!cell.preemptions.is_empty()).then(|| QuotaIf::promised(cell, job));
+    let is_over = |column: FlavorResource| {
+        let left = cell.quota.available_over(queue, column, &Grid::default());
+        let beside = promised.as_ref().and_then(|tree| tree.available(queue, column));
+        left.is_some_and(|left| left < 0) || beside.is_some_and(|left| left < 0)
+    };
+    let shape = cell.shape_of(job, group);
+    shape.iter().flat_map(|shape| &shape.charges).any(|(column, _)| is_over(*column))
 }

@@ -7,10 +7,8 @@
 //! ```
 
 use crate::apply::Tx;
-use crate::apply::steps::jobs::{clear_held, clear_nominations, release_reservation};
-use crate::apply::steps::kept::forget_kept_of;
-use crate::apply::steps::repairs::drop_repair;
-use crate::apply::steps::runs::stop_runs;
+use crate::apply::steps::jobs::{clear_held, release_reservation};
+use crate::apply::steps::stops::stop_what_runs;
 use crate::policy::heads::end_head;
 use crate::policy::preemptions::end_preemption;
 use crate::rooms::nominations::Held;
@@ -49,13 +47,6 @@ pub(crate) fn stop_jobs(tx: &mut Tx<'_>, spec: &QueueSpec, former: StopPolicy) {
 pub(crate) fn stop_whole(tx: &mut Tx<'_>, id: JobId, cause: StopCause, reason: &str) {
     withdraw(tx, id, reason);
     stop_what_runs(tx, id, cause);
-}
-
-fn stop_what_runs(tx: &mut Tx<'_>, id: JobId, cause: StopCause) {
-    drop_repair(tx, id);
-    forget_kept_of(tx, id);
-    stop_runs(tx, id, cause);
-    clear_nominations(tx, id);
 }
 
 /// Whether something of the job stands, moves, or lives on behind a lost node.

@@ -3,6 +3,13 @@
 use ohm_model::{Incarnation, Index, JobId, NodeId, TaskRef};
 use serde::{Deserialize, Serialize};
 
+/// Times further ahead than [`FAR_MS`] are looked at on this grid, so that many fall together.
+pub(crate) const FAR_GRID_MS: u64 = 65_536;
+/// How far ahead that is.
+pub(crate) const FAR_MS: u64 = 600_000;
+/// The grid of all others.
+pub(crate) const GRID_MS: u64 = 64;
+
 /// What to look at when its time has come. Whatever changed meanwhile is checked then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Timer {

@@ -6,7 +6,7 @@
 pub mod first_fit;
 
 pub use first_fit::FirstFit;
-use ohm_cell::{Applied, Cell, restore};
+use ohm_cell::{Applied, Cell, Job, restore};
 use ohm_client::{FollowerCore, SessionInput};
 use ohm_framework::{Again, Proceed, SchedulerConfig, SchedulerCore, SchedulerEffect, SchedulerInput};
 use ohm_model::{
@@ -15,6 +15,7 @@ use ohm_model::{
 };
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub const STEP_MS: u64 = 20;
 
@@ -53,6 +54,11 @@ pub struct World {
 }
 
 impl World {
+    /// The job of this name, as the reference has it.
+    pub fn found(&self, name: &str) -> &Arc<Job> {
+        self.reference.jobs().find(name).expect("a job that was submitted")
+    }
+
     pub fn new(seed: u64) -> Self {
         let mut world = World {
             now_ms: 1_000,
