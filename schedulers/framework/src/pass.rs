@@ -155,7 +155,7 @@ impl<P: Planner> SchedulerCore<P> {
         let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
         let changes = &mut self.changes;
         let (nodes, jobs) = (std::mem::take(&mut changes.nodes), std::mem::take(&mut changes.jobs));
-        self.live.changed(&jobs);
+        self.live.changed(&jobs, &nodes);
         if std::mem::take(&mut changes.all) {
             self.planner.reset(&view);
             self.live.reset();

@@ -44,7 +44,7 @@ pub(crate) fn preempt<P: Planner>(
         core.live.bring_up(cell);
     }
     let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
-    let found = plan_preemption(&mut core.planner, &mut board, item, (why, &core.live), &mut core.dice);
+    let found = plan_preemption(&mut core.planner, &mut board, item, (why, &mut core.live), &mut core.dice);
     // What was shown as ended is not.
     core.planner.changed(&board.view(), &found.nodes, &[]);
     core.changes.nodes.extend(found.nodes);
@@ -108,7 +108,7 @@ pub fn plan_preemption<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
     item: WorkItem,
-    (why, live): (&Explanation, &LiveJobs),
+    (why, live): (&Explanation, &mut LiveJobs),
     dice: &mut Prng,
 ) -> Preempting {
     let cell = board.cell();
@@ -151,7 +151,7 @@ fn for_room<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
     (item, job): (WorkItem, &Job),
-    (why, live): (&Explanation, &LiveJobs),
+    (why, live): (&Explanation, &mut LiveJobs),
     dice: &mut Prng,
 ) -> Preempting {
     let (cell, mut sought) = (board.cell(), Preempting::default());

@@ -12,12 +12,15 @@
 //!        ▼
 //! the others are the victims
 //! ```
+//! For a single task that may only stop what is less important, the node is found first where what has to stop is least
+//! important (`victims/one_node.rs`), and the pieces on it are all that are taken.
 
 use crate::as_if::{AsIf, fewest};
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner, WorkItem};
 use crate::victims::live::LiveJobs;
-use crate::victims::pieces::{Piece, Pieces, Rank, Told};
+use crate::victims::one_node::{on_one_node, single_task};
+use crate::victims::pieces::{Piece, Pieces, Rank, Told, open_by_policy};
 use crate::view::Board;
 use ohm_cell::{Cell, Job, PlannedRooms, QuotaIf, Refused, RoomPreemptor, Stopping, affordable, resume_run};
 use ohm_model::{JobId, NodeId, PreemptionNeed, QueuePreemption, RunRef, Victim};
@@ -58,7 +61,7 @@ pub(crate) fn seek<P: Planner>(
     planner: &mut P,
     board: &mut Board<'_>,
     (item, job): (WorkItem, &Job),
-    live: &LiveJobs,
+    live: &mut LiveJobs,
     dice: &mut Prng,
 ) -> Found {
     let cell = board.cell();
@@ -69,16 +72,36 @@ pub(crate) fn seek<P: Planner>(
     let wanted = affordable(cell, job, &tree, false);
     let Some(preemptor) = RoomPreemptor::of(cell, job, &tree, &wanted) else { return Found::default() };
     let told = Told::of(board.view().what());
-    let mut pieces = Pieces::of((cell, board.over()), &preemptor, (job, live), (&tree, &told));
-    let (mut made, mut many) = (Vec::new(), AT_FIRST);
-    let mut are_all = pieces.take_until(&mut made, many);
-    if made.is_empty() {
-        return Found::default();
+    let by_policy = open_by_policy((cell, board.over()), &preemptor, &tree);
+    let mut found = Found::default();
+    if let Some(group) = single_task(job, &wanted).filter(|_| by_policy.is_empty()) {
+        let nodes = live.nodes_for(cell, job.groups[usize::from(group.0)].shape);
+        if let Some((node, made)) = on_one_node((cell, board.over()), (job, group), (&preemptor, &tree, &told), nodes) {
+            // What stops wherever the planner could now find room.
+            let freed = made.iter().flat_map(|piece| piece.runs.iter().map(|run| run.node));
+            let freed: BTreeSet<NodeId> = freed.chain(std::iter::once(node)).collect();
+            let stops = freed.iter().flat_map(|node| told.on_node(cell, *node));
+            let mut search = Search::shown(AsIf::without((planner, board), (item, dice), stops));
+            search.too_few = made.len().saturating_sub(1);
+            found.pieces = made.len();
+            found.planned = search.go_on((cell, job), &tree, (&made, false), &wanted);
+            let nobody_stops = search.nobody_stops;
+            found.nodes = search.as_if.over();
+            if found.planned.is_some() || nobody_stops {
+                return found;
+            }
+            planner.changed(&board.view(), &found.nodes.iter().copied().collect::<Vec<_>>(), &[]);
+        }
     }
     let stops = told.runs(cell).chain(live.stopping(cell));
-    let mut search =
-        Search { as_if: AsIf::without((planner, board), (item, dice), stops), too_few: 0, nobody_stops: false };
+    let mut search = Search::shown(AsIf::without((planner, board), (item, dice), stops));
+    let mut pieces = Pieces::of((cell, &by_policy), &preemptor, (job, live), (&tree, &told));
+    let (mut made, mut many) = (Vec::new(), AT_FIRST);
+    let mut are_all = pieces.take_until(&mut made, many);
     let planned = loop {
+        if made.is_empty() {
+            break None;
+        }
         let planned = search.go_on((cell, job), &tree, (&made, are_all), &wanted);
         if planned.is_some() || search.nobody_stops {
             break planned;
@@ -91,7 +114,8 @@ pub(crate) fn seek<P: Planner>(
         many = many.saturating_mul(TIMES);
         are_all = pieces.take_until(&mut made, many);
     };
-    Found { planned, nodes: search.as_if.over(), pieces: made.len() }
+    found.nodes.extend(search.as_if.over());
+    Found { planned, pieces: found.pieces + made.len(), ..found }
 }
 
 /// The rows of the transaction for these pieces, with the rules by which they may be stopped for the rooms of `rows`.
@@ -128,7 +152,11 @@ fn cut(mut planned: PlannedJob, most: &[u32]) -> PlannedJob {
     planned
 }
 
-impl<P: Planner> Search<'_, '_, P> {
+impl<'s, 'b, P: Planner> Search<'s, 'b, P> {
+    fn shown(as_if: AsIf<'s, 'b, P>) -> Self {
+        Search { as_if, too_few: 0, nobody_stops: false }
+    }
+
     /// What is found of these pieces for at most `wanted` tasks of each group. Where one turns out not to be open once
     /// others have stopped, it is sought again without what else of its job is there.
     fn go_on<'a>(

@@ -4,6 +4,8 @@
 mod classical;
 mod fair;
 pub(crate) mod live;
+pub(crate) mod nodes;
+pub(crate) mod one_node;
 mod order;
 pub(crate) mod pieces;
 

@@ -191,7 +191,8 @@ impl World {
                 let mut decisions = planner.plan(&mut board, &work, &mut dice).decisions;
                 let mut looked_at = Vec::new();
                 if let [Decision::Unplaced(why)] = &decisions[..] {
-                    let found = plan_preemption(planner, &mut board, item, (why, &LiveJobs::of(&self.cell)), &mut dice);
+                    let found =
+                        plan_preemption(planner, &mut board, item, (why, &mut LiveJobs::of(&self.cell)), &mut dice);
                     looked_at = found.nodes;
                     decisions = found.planned.map_or(decisions, |planned| vec![Decision::Planned(Box::new(planned))]);
                 }

@@ -39,7 +39,7 @@ use ohm_model::{
     StopCause, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use words::{joined, queue};
 
 /// A cell with an open session that holds every lease there is.
@@ -51,6 +51,8 @@ pub struct World {
     pub session: SessionId,
     /// How many plans of each job are said to have collided before.
     pub attempt: u32,
+    /// The jobs and nodes that have changed since somebody took them.
+    pub changed: (BTreeSet<JobId>, BTreeSet<NodeId>),
     sequence: u64,
     index: u64,
     waited_ms: u64,
@@ -136,6 +138,8 @@ impl World {
         let entry = Entry { stamp_ms: 1_000 + self.waited_ms + self.index, commands: vec![envelope] };
         let mut applied = Applied::default();
         self.cell.apply(ohm_model::Index(self.index), &entry, &mut applied);
+        self.changed.0.extend(applied.jobs);
+        self.changed.1.extend(applied.nodes);
         applied.outcomes.remove(0)
     }
 

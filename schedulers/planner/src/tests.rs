@@ -8,6 +8,7 @@ mod fixed;
 mod flavors;
 mod pipeline;
 mod preemption;
+mod preemption_nodes;
 mod preemption_queues;
 mod preemption_room;
 mod properties;

@@ -64,13 +64,41 @@ pub struct InVain {
 
 /// The preemptions of a cell by the job that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
 pub struct Preemptions {
-    by_job: BTreeMap<JobId, Preemption>,
+    by_job: ByJob,
+    /// For how many jobs each victim stops.
+    victims: BTreeMap<JobId, StopsFor>,
     /// By a job that has what others gave back for it, or waits for that: those others, and whether it was in return,
     /// since it had been stopped for them before.
-    taken_from: BTreeMap<JobId, BTreeMap<JobId, bool>>,
+    taken_from: TakenFrom,
     /// By a job that waits: for which others stopped in vain.
     in_vain: BTreeMap<JobId, InVain>,
+}
+
+type ByJob = BTreeMap<JobId, Preemption>;
+type TakenFrom = BTreeMap<JobId, BTreeMap<JobId, bool>>;
+type Stored = (ByJob, TakenFrom, BTreeMap<JobId, InVain>);
+
+/// For how many jobs a victim stops whole, and for how many in part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct StopsFor {
+    whole: u32,
+    in_part: u32,
+}
+
+impl From<Stored> for Preemptions {
+    fn from((by_job, taken_from, in_vain): Stored) -> Self {
+        let mut preemptions = Preemptions { taken_from, in_vain, ..Preemptions::default() };
+        by_job.into_iter().for_each(|(job, preemption)| preemptions.put(job, preemption));
+        preemptions
+    }
+}
+
+impl From<Preemptions> for Stored {
+    fn from(preemptions: Preemptions) -> Self {
+        (preemptions.by_job, preemptions.taken_from, preemptions.in_vain)
+    }
 }
 
 impl Preemptions {
@@ -86,12 +114,17 @@ impl Preemptions {
 
     /// Whether anybody waits for this job to stop.
     pub(crate) fn stops(&self, job: JobId) -> bool {
-        self.by_job.values().any(|preemption| preemption.victims.contains_key(&job))
+        self.victims.contains_key(&job)
     }
 
     /// Whether anybody waits for all of this job to stop: what stands of it again stops for nobody meanwhile.
     pub fn stops_whole(&self, job: JobId) -> bool {
-        self.by_job.values().any(|preemption| preemption.victims.get(&job).is_some_and(Vec::is_empty))
+        self.victims.get(&job).is_some_and(|known| known.whole > 0)
+    }
+
+    /// Whether anybody waits for parts of this job to stop.
+    pub fn stops_in_part(&self, job: JobId) -> bool {
+        self.victims.get(&job).is_some_and(|known| known.in_part > 0)
     }
 
     /// Whether nobody waits.
@@ -173,10 +206,28 @@ impl Preemptions {
     }
 
     pub(crate) fn put(&mut self, job: JobId, preemption: Preemption) {
+        self.remove(job);
+        for (victim, runs) in &preemption.victims {
+            *count(self.victims.entry(*victim).or_default(), runs) += 1;
+        }
         self.by_job.insert(job, preemption);
     }
 
     pub(crate) fn remove(&mut self, job: JobId) -> Option<Preemption> {
-        self.by_job.remove(&job)
+        let preemption = self.by_job.remove(&job)?;
+        for (victim, runs) in &preemption.victims {
+            if let Some(known) = self.victims.get_mut(victim) {
+                *count(known, runs) -= 1;
+                if *known == StopsFor::default() {
+                    self.victims.remove(victim);
+                }
+            }
+        }
+        Some(preemption)
     }
+}
+
+/// The number that a victim counts in of which these runs stop: all of it where none is named.
+fn count<'a>(known: &'a mut StopsFor, runs: &[RunRef]) -> &'a mut u32 {
+    if runs.is_empty() { &mut known.whole } else { &mut known.in_part }
 }

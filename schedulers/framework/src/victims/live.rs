@@ -1,8 +1,9 @@
 //! The jobs that stand, by priority: so that whoever looks for less important ones walks over no others. It is made
 //! when somebody looks for the first time, and costs nothing where nobody does.
 
+use super::nodes::{Bound, NodeOrders};
 use ohm_cell::{Cell, Job, Run, live_runs};
-use ohm_model::JobId;
+use ohm_model::{JobId, NodeId, ShapeId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,7 @@ pub(crate) type Youngest = Reverse<(u64, JobId)>;
 pub struct LiveJobs {
     by_priority: BTreeMap<i32, BTreeSet<Youngest>>,
     known: BTreeMap<JobId, (i32, Youngest)>,
+    nodes: NodeOrders,
     /// Those that start whole and may shrink.
     elastic: BTreeSet<JobId>,
     /// Those of which something stops.
@@ -32,10 +34,11 @@ impl LiveJobs {
         live
     }
 
-    /// These changed.
-    pub(crate) fn changed<'a>(&mut self, jobs: impl IntoIterator<Item = &'a JobId>) {
+    /// These jobs changed, and what stands on these nodes.
+    pub fn changed(&mut self, jobs: &BTreeSet<JobId>, nodes: &BTreeSet<NodeId>) {
         if self.is_made {
             self.changed.extend(jobs);
+            self.nodes.changed(nodes.iter().copied());
         }
     }
 
@@ -45,7 +48,7 @@ impl LiveJobs {
     }
 
     /// Takes note of what has changed.
-    pub(crate) fn bring_up(&mut self, cell: &Cell) {
+    pub fn bring_up(&mut self, cell: &Cell) {
         if !std::mem::replace(&mut self.is_made, true) {
             cell.jobs().iter().for_each(|job| note(self, cell, job));
         }
@@ -61,6 +64,12 @@ impl LiveJobs {
     pub(crate) fn less_important(&self, priority: i32) -> impl Iterator<Item = (i32, Youngest)> + '_ {
         let levels = self.by_priority.range(..priority);
         levels.flat_map(|(priority, jobs)| jobs.iter().map(move |job| (*priority, *job)))
+    }
+
+    /// The nodes on which a task of this shape finds room once others have stopped, where the least important have to
+    /// first.
+    pub(crate) fn nodes_for(&mut self, cell: &Cell, shape: ShapeId) -> impl Iterator<Item = (Bound, NodeId)> + '_ {
+        self.nodes.of(cell, shape)
     }
 
     /// The jobs that start whole and may shrink.
@@ -81,17 +90,25 @@ impl LiveJobs {
 }
 
 fn note(live: &mut LiveJobs, cell: &Cell, job: &Job) {
+    let may_shrink = job.starts_whole() && job.spec.groups.iter().any(|group| group.elastic);
+    let is_as_known = live
+        .known
+        .get(&job.id)
+        .is_none_or(|(priority, _)| *priority == job.spec.priority && live.elastic.contains(&job.id) == may_shrink);
+    if !is_as_known && !live.nodes.is_empty() {
+        // The bounds of nodes on which nothing has changed are others now.
+        live.nodes.changed(live_runs(cell, job).map(|run| run.node));
+    }
     forget(live, job.id);
-    if let Some(latest_ms) = live_runs(cell, job).map(|run| run.placed_ms).max() {
-        let place = (job.spec.priority, Reverse((latest_ms, job.id)));
-        live.by_priority.entry(place.0).or_default().insert(place.1);
-        live.known.insert(job.id, place);
-        if job.starts_whole() && job.spec.groups.iter().any(|group| group.elastic) {
-            live.elastic.insert(job.id);
-        }
-        if job.groups.iter().any(|group| group.stopping > 0) {
-            live.stopping.insert(job.id);
-        }
+    let Some(latest_ms) = live_runs(cell, job).map(|run| run.placed_ms).max() else { return };
+    let place = (job.spec.priority, Reverse((latest_ms, job.id)));
+    live.by_priority.entry(place.0).or_default().insert(place.1);
+    live.known.insert(job.id, place);
+    if may_shrink {
+        live.elastic.insert(job.id);
+    }
+    if job.groups.iter().any(|group| group.stopping > 0) {
+        live.stopping.insert(job.id);
     }
 }
 

@@ -3,12 +3,13 @@
 //! service each task is.
 
 use super::live::{LiveJobs, Youngest};
+use super::nodes::Bound;
 use super::order::open_jobs;
 use ohm_cell::{
     Cell, Group, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run,
     live_runs, placed_since_ms, preemptions,
 };
-use ohm_model::{GroupSpec, JobId, RunRef};
+use ohm_model::{GroupSpec, JobId, NodeId, RunRef};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -41,39 +42,40 @@ impl Piece<'_> {
 /// when it stands.
 pub(crate) type Rank = (bool, i32, Reverse<(u64, JobId, Option<RunRef>)>);
 
+/// Whether a piece on a node with this bound may come before one of this rank.
+pub(crate) fn is_before(bound: Bound, (is_needed, priority, Reverse((since_ms, ..))): Rank) -> bool {
+    bound < (is_needed, priority, Reverse(since_ms))
+}
+
 /// The runs that somebody else counts on already: those that stop, and those that are told to.
 pub(crate) struct Told {
     jobs: BTreeSet<JobId>,
     runs: BTreeSet<RunRef>,
-    /// Jobs of which parts stop for others.
+    /// The jobs of those runs.
     parts: BTreeSet<JobId>,
-    /// Jobs that somebody waits for who had all of them stopped.
-    whole: BTreeSet<JobId>,
 }
 
 impl Told {
     pub(crate) fn of(what: WhatIf<'_>) -> Self {
         let (mut jobs, mut runs) = (BTreeSet::new(), BTreeSet::new());
-        let (mut parts, mut whole) = (BTreeSet::new(), BTreeSet::new());
         for victim in what.told_besides() {
             match victim.is_whole() {
                 true => drop(jobs.insert(victim.job)),
                 false => runs.extend(victim.runs.iter().copied()),
             }
         }
-        parts.extend(runs.iter().map(|run| run.task.job));
-        for (_, preemption) in preemptions(what.cell).iter() {
-            for (victim, runs) in &preemption.victims {
-                let known = if runs.is_empty() { &mut whole } else { &mut parts };
-                known.insert(*victim);
-            }
-        }
-        Told { jobs, runs, parts, whole }
+        let parts = runs.iter().map(|run| run.task.job).collect();
+        Told { jobs, runs, parts }
     }
 
     /// Whether the run will end without anybody's doing.
     pub(crate) fn has(&self, run: &Run) -> bool {
         run.stop.is_some() || self.jobs.contains(&run.run.task.job) || self.runs.contains(&run.run)
+    }
+
+    /// The runs on a node that will end without anybody's doing.
+    pub(crate) fn on_node<'a>(&self, cell: &'a Cell, node: NodeId) -> impl Iterator<Item = &'a Run> {
+        cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run).filter(|run| self.has(run))
     }
 
     /// The runs that are told to stop, in transactions under way.
@@ -99,14 +101,13 @@ pub(crate) struct Pieces<'s, 'a> {
 }
 
 impl<'s, 'a> Pieces<'s, 'a> {
-    /// Those that the job may stop, as far as rules go when nobody is stopped yet.
+    /// Those that the job may stop, as far as rules go when nobody is stopped yet; some it may `by_policy` of queues.
     pub(crate) fn of(
-        (cell, over): (&'a Cell, &Overlay),
+        (cell, by_policy): (&'a Cell, &[&'a Job]),
         preemptor: &'s RoomPreemptor<'a>,
         (job, live): (&Job, &'s LiveJobs),
         (tree, told): (&QuotaIf<'a>, &'s Told),
     ) -> Self {
-        let by_policy = preemptor.policies().map(|rules| open_jobs((cell, over), rules, tree)).unwrap_or_default();
         let less_important = live.less_important(job.spec.priority);
         let (made, tree) = (BTreeMap::new(), tree.clone());
         let none: Box<dyn Iterator<Item = (i32, Youngest)>> = Box::new(std::iter::empty());
@@ -114,18 +115,36 @@ impl<'s, 'a> Pieces<'s, 'a> {
         if by_policy.is_empty() {
             let is_less_important = |victim: &&Arc<Job>| victim.spec.priority < job.spec.priority;
             let elastic = live.elastic().filter_map(|id| cell.jobs().get(id)).filter(is_less_important);
-            elastic.for_each(|victim| pieces.add(victim, Part::BeyondMinimum));
+            elastic.for_each(|victim| pieces.add(victim, Part::BeyondMinimum, None));
             let rest: Box<dyn Iterator<Item = (i32, Youngest)> + 's> = Box::new(less_important);
             pieces.rest = rest.peekable();
             return pieces;
         }
         let less_important = less_important.filter_map(|(_, Reverse((_, id)))| cell.jobs().get(id));
         let mut seen = BTreeSet::new();
-        for victim in less_important.map(AsRef::as_ref).chain(by_policy) {
+        for victim in less_important.map(AsRef::as_ref).chain(by_policy.iter().copied()) {
             if seen.insert(victim.id) {
-                pieces.add(victim, Part::BeyondMinimum);
-                pieces.add(victim, Part::Rest);
+                pieces.add(victim, Part::BeyondMinimum, None);
+                pieces.add(victim, Part::Rest, None);
             }
+        }
+        pieces
+    }
+
+    /// Those of less important jobs than `job` that have something on `node`.
+    pub(crate) fn on_node(
+        (cell, node): (&'a Cell, NodeId),
+        (preemptor, job): (&'s RoomPreemptor<'a>, &Job),
+        (tree, told): (&QuotaIf<'a>, &'s Told),
+    ) -> Self {
+        let none: Box<dyn Iterator<Item = (i32, Youngest)>> = Box::new(std::iter::empty());
+        let (made, tree, rest) = (BTreeMap::new(), tree.clone(), none.peekable());
+        let mut pieces = Pieces { cell, preemptor, told, tree, made, rest };
+        let jobs: BTreeSet<JobId> = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run.run.task.job).collect();
+        let jobs = jobs.into_iter().filter_map(|id| cell.jobs().get(id));
+        for victim in jobs.filter(|victim| victim.spec.priority < job.spec.priority) {
+            pieces.add(victim, Part::BeyondMinimum, Some(node));
+            pieces.add(victim, Part::Rest, Some(node));
         }
         pieces
     }
@@ -141,7 +160,7 @@ impl<'s, 'a> Pieces<'s, 'a> {
     }
 
     /// The next one: no job of which none is made yet may have one that comes before it.
-    fn next(&mut self) -> Option<Piece<'a>> {
+    pub(crate) fn next(&mut self) -> Option<Piece<'a>> {
         loop {
             let first = self.made.first_key_value().map(|(rank, _)| *rank);
             let comes_before = |(priority, Reverse((latest_ms, _))): &(i32, Youngest)| {
@@ -150,23 +169,34 @@ impl<'s, 'a> Pieces<'s, 'a> {
             };
             let Some((_, Reverse((_, id)))) = self.rest.next_if(comes_before) else { break };
             if let Some(job) = self.cell.jobs().get(id) {
-                self.add(job, Part::Rest);
+                self.add(job, Part::Rest, None);
             }
         }
         self.made.pop_first().map(|(_, piece)| piece)
     }
 
-    fn add(&mut self, job: &'a Job, part: Part) {
-        let is_told = self.told.jobs.contains(&job.id) || self.told.whole.contains(&job.id);
+    /// Adds the pieces of a job, or those of them that have something on `node`.
+    fn add(&mut self, job: &'a Job, part: Part, node: Option<NodeId>) {
+        let is_told = self.told.jobs.contains(&job.id) || preemptions(self.cell).stops_whole(job.id);
         if job.state != JobState::Active || is_told {
             return;
         }
-        for piece in pieces_of(self.cell, job, self.told, part) {
+        let is_meant = |piece: &Piece<'_>| node.is_none_or(|node| piece.runs.iter().any(|run| run.node == node));
+        for piece in pieces_of(self.cell, job, self.told, (part, node)).into_iter().filter(is_meant) {
             if self.preemptor.may_stop(&mut self.tree, Stopping { job, runs: &piece.named() }) {
                 self.made.insert(piece.rank, piece);
             }
         }
     }
+}
+
+/// The jobs that the job may stop by policies of queues.
+pub(crate) fn open_by_policy<'a>(
+    (cell, over): (&'a Cell, &Overlay),
+    preemptor: &RoomPreemptor<'a>,
+    tree: &QuotaIf<'a>,
+) -> Vec<&'a Job> {
+    preemptor.policies().map(|rules| open_jobs((cell, over), rules, tree)).unwrap_or_default()
 }
 
 /// Which pieces of a job.
@@ -178,11 +208,16 @@ enum Part {
     Rest,
 }
 
-fn pieces_of<'a>(cell: &'a Cell, job: &'a Job, told: &Told, part: Part) -> Vec<Piece<'a>> {
-    let runs = live_runs(cell, job).filter(|run| !told.has(run));
+/// The pieces of a job; where `node` is named, those that have nothing there may be missing.
+fn pieces_of<'a>(cell: &'a Cell, job: &'a Job, told: &Told, (part, node): (Part, Option<NodeId>)) -> Vec<Piece<'a>> {
     if !job.starts_whole() {
-        return if part == Part::Rest { runs.map(|run| piece(job, run, true)).collect() } else { Vec::new() };
+        let there = node.into_iter().flat_map(|node| cell.runs().on_node(cell.nodes(), node));
+        let there = there.map(|(_, run)| run).filter(|run| run.run.task.job == job.id);
+        let all = node.is_none().then(|| live_runs(cell, job)).into_iter().flatten();
+        let runs = there.chain(all).filter(|run| part == Part::Rest && !told.has(run));
+        return runs.map(|run| piece(job, run, true)).collect();
     }
+    let runs = live_runs(cell, job).filter(|run| !told.has(run));
     let (mut beyond, mut rest) = (Vec::new(), Vec::new());
     let groups = job.groups.iter().zip(&job.spec.groups);
     let mut spare: Vec<u32> = groups.map(|(group, spec)| beyond_minimum(group, spec)).collect();
@@ -201,7 +236,7 @@ fn pieces_of<'a>(cell: &'a Cell, job: &'a Job, told: &Told, part: Part) -> Vec<P
         return beyond;
     }
     // A gang of which a part stops for others already is not counted on whole: that part is theirs.
-    if rest.is_empty() || told.parts.contains(&job.id) {
+    if rest.is_empty() || told.parts.contains(&job.id) || preemptions(cell).stops_in_part(job.id) {
         return Vec::new();
     }
     let since_ms = placed_since_ms(cell, job).unwrap_or_default();

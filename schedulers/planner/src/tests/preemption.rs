@@ -61,8 +61,8 @@ fn plan(world: &World, name: &str) -> Option<PlannedJob> {
     let (mut planner, mut over) = (fresh(), Overlay::default());
     let Decision::Unplaced(why) = world.plan(name, &mut planner) else { panic!("{name} is placed") };
     let mut board = Board::new(&world.cell, &mut over, world.session);
-    let live = LiveJobs::of(&world.cell);
-    plan_preemption(&mut planner, &mut board, world.item(name), (&why, &live), &mut Prng::new(1)).planned
+    let mut live = LiveJobs::of(&world.cell);
+    plan_preemption(&mut planner, &mut board, world.item(name), (&why, &mut live), &mut Prng::new(1)).planned
 }
 
 /// Two queues with 4 cpus each: `b` may stop less important work of its own, and takes back what is lent.

@@ -16,8 +16,8 @@ pub(super) fn plan(world: &World, name: &str, planner: &mut ProfilePlanner) -> O
     let mut over = ohm_cell::Overlay::default();
     let Decision::Unplaced(why) = world.plan(name, planner) else { return None };
     let mut board = Board::new(&world.cell, &mut over, world.session);
-    let live = LiveJobs::of(&world.cell);
-    plan_preemption(planner, &mut board, world.item(name), (&why, &live), &mut Prng::new(1)).planned
+    let mut live = LiveJobs::of(&world.cell);
+    plan_preemption(planner, &mut board, world.item(name), (&why, &mut live), &mut Prng::new(1)).planned
 }
 
 /// The same in words: `low; mid main/1 -> big 1 on n1`.
@@ -163,7 +163,7 @@ fn the_log_agrees_with_every_answer_and_the_job_stands_then() {
 }
 
 /// Lets all runs end that are told to.
-fn end_stopping(world: &mut World) {
+pub(super) fn end_stopping(world: &mut World) {
     let stopping = world.cell.runs().iter().filter(|(_, run)| run.stop.is_some());
     let ended: Vec<_> = stopping.map(|(_, run)| (run.node, run.run)).collect();
     for (node, run) in ended {
