@@ -196,7 +196,9 @@ impl Preemptions {
         for victim in victims.iter().filter(|victim| victim.is_whole()) {
             self.end_turns(victim.job, |other| other != job);
         }
-        let case = Case { known, promises: &self.promises, is_fair: self.is_fair, job, victims };
+        let wanted = wanted_of(known, job, rooms);
+        let (promises, is_fair) = (&self.promises, self.is_fair);
+        let case = Case { known, promises, is_fair, job, victims, wanted: wanted.as_deref() };
         let problem = match victims.first().map(|victim| victim.need) {
             Some(PreemptionNeed::Room) => {
                 let (hurt, placed_ms) = (&self.hurt, &self.placed_ms);
@@ -211,7 +213,9 @@ impl Preemptions {
         let whole = victims.iter().filter(|victim| victim.is_whole()).map(|victim| victim.job);
         let stopping = whole.filter(|victim| known.stands(*victim)).collect();
         let for_room = victims.first().is_some_and(|victim| victim.need == PreemptionNeed::Room);
-        self.promises.insert(job, Promise { victims: named, stopping, since: index, for_room, got_some: false });
+        let wanted = wanted.filter(|_| !for_room);
+        let promise = Promise { victims: named, stopping, since: index, for_room, wanted, got_some: false };
+        self.promises.insert(job, promise);
     }
 
     /// What was promised to a job is over: in vain, if it got nothing of it.
@@ -311,4 +315,11 @@ impl Preemptions {
         let (waiting, over, job) = (waiting.join(", "), -left, &spec.name);
         Some(format!("{job} takes {over} of {name} that others have given back for {waiting}"))
     }
+}
+
+/// For how many tasks of each group these rooms are; nothing where there are none.
+fn wanted_of(known: Known<'_>, job: JobId, rooms: &[Nomination]) -> Option<Vec<u32>> {
+    let groups = known.spec(job).filter(|_| !rooms.is_empty())?.groups.len();
+    let count = |at: usize| rooms.iter().filter(|room| usize::from(room.group.0) == at).map(|room| room.count).sum();
+    Some((0..groups).map(count).collect())
 }

@@ -14,6 +14,8 @@ pub(crate) struct Case<'a> {
     pub(crate) is_fair: bool,
     pub(crate) job: JobId,
     pub(crate) victims: &'a [Victim],
+    /// For how many tasks of each group rooms are kept, if any are.
+    pub(crate) wanted: Option<&'a [u32]>,
 }
 
 impl Case<'_> {
@@ -27,8 +29,21 @@ impl Case<'_> {
         if let Some(problem) = self.victims.iter().find_map(|victim| self.problem_of_policy(spec, policy, victim)) {
             return Some(problem);
         }
-        let ask = self.known.ask(self.job)?;
+        if let Some(problem) = self.problem_of_minimum(spec) {
+            return Some(problem);
+        }
+        let ask = self.known.ask(self.job, self.wanted)?;
         self.problem_of_need(spec, &ask).or_else(|| self.problem_of_quota(spec, &ask))
+    }
+
+    /// A group that could not start in the rooms that are kept.
+    fn problem_of_minimum(&self, spec: &JobSpec) -> Option<String> {
+        let wanted = self.wanted.filter(|_| !self.known.books.is_endless(self.job))?;
+        let short = (0u16..).zip(spec.groups.iter().zip(wanted)).find(|(at, (group, rooms))| {
+            let done = self.known.books.done(self.job, *at);
+            done < group.count && done + *rooms < group.min_count.max(1)
+        });
+        short.map(|(_, (group, rooms))| format!("{rooms} tasks of group {} are too few to start", group.name))
     }
 
     /// Why the policies of its queue do not let the job stop this one by the reason that is told.

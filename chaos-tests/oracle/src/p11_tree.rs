@@ -40,6 +40,8 @@ pub(crate) struct Promise {
     pub(crate) since: Index,
     /// Whether it is room that the job lacks.
     pub(crate) for_room: bool,
+    /// For how many tasks of each group they stop; for all that it lacks where nothing is said.
+    pub(crate) wanted: Option<Vec<u32>>,
     /// Whether anything of the job was placed since.
     pub(crate) got_some: bool,
 }
@@ -64,22 +66,24 @@ impl<'a> Known<'a> {
         self.waiting.is_active(job)
     }
 
-    /// What a job that waits needs of what its queue limits. Nothing where that is given by flavor: the log does not
+    /// What so many tasks of each group of a job that waits need of what its queue limits, all that it lacks where
+    /// nothing is said. Nothing where that is given by flavor: the log does not
     /// tell which one a waiting job would get.
-    pub(crate) fn ask(&self, job: JobId) -> Option<Amounts> {
+    pub(crate) fn ask(&self, job: JobId, wanted: Option<&[u32]>) -> Option<Amounts> {
         let queue = &self.spec(job)?.queue;
-        let mut ask = self.lacks(job)?;
+        let mut ask = self.lacks(job, wanted)?;
         ask.retain(|name, amount| *amount > 0 && self.quotas.tree().limits(queue, name));
         Some(ask)
     }
 
     /// What it needs of all that it asks for: what its queue does not limit is used of the cohort above it, too.
-    fn lacks(&self, job: JobId) -> Option<Amounts> {
+    fn lacks(&self, job: JobId, wanted: Option<&[u32]>) -> Option<Amounts> {
         let spec = self.spec(job).filter(|spec| !self.quotas.tree().gives_by_flavor(&spec.queue))?;
         let mut ask = Amounts::new();
         for (at, group) in (0u16..).zip(&spec.groups) {
             let there = self.books.done(job, at) + self.books.live(job, at).count() as u32;
-            add(&mut ask, &asks(group, group.count.saturating_sub(there)));
+            let most = wanted.map_or(u32::MAX, |wanted| wanted.get(usize::from(at)).copied().unwrap_or(0));
+            add(&mut ask, &asks(group, group.count.saturating_sub(there).min(most)));
         }
         Some(ask)
     }
@@ -98,8 +102,8 @@ impl<'a> Known<'a> {
         let waits =
             |(job, promise): &(&JobId, &Promise)| count == Count::Most || !(promise.for_room || has_some(**job));
         let promised = promises.iter().filter(|(job, _)| self.binds(**job, asker)).filter(waits);
-        for job in promised.map(|(job, _)| job) {
-            if let (Some(spec), Some(ask)) = (self.spec(*job), self.lacks(*job)) {
+        for (job, promise) in promised {
+            if let (Some(spec), Some(ask)) = (self.spec(*job), self.lacks(*job, promise.wanted.as_deref())) {
                 tree.charge(&spec.queue, &ask, 1);
             }
         }

@@ -159,7 +159,7 @@ impl<'a> Judge<'a> {
         if let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) {
             let job = self.job_of(guard.job).map_err(|reason| (0, reason));
             let judged = job.and_then(|job| match need_of(&transaction.preempt) {
-                PreemptionNeed::Quota => preemption::judge(self.cell, job, &transaction.preempt),
+                PreemptionNeed::Quota => preemption::judge(self.cell, job, transaction),
                 PreemptionNeed::Room => preemption_room::judge(self.cell, &mut self.scratch.over, job, transaction),
             });
             if let Err((row, reason)) = judged {

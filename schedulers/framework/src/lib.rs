@@ -16,6 +16,7 @@ pub mod flavors;
 pub mod plan;
 pub mod planner;
 pub mod preempt;
+mod preempt_quota;
 mod preempt_room;
 mod repair;
 

@@ -2,22 +2,23 @@
 //!
 //! A planner is shown the cell as if the victims had ended. Its rows become rooms that are kept for the job, in the
 //! same transaction that tells the victims to stop: whom it stops for nothing, it does not stop. Who may be stopped for
-//! quota is in `victims.rs`, who for room in `preempt_room.rs`.
+//! quota is in `victims.rs`, for how many tasks in `preempt_quota.rs`; who for room is in `preempt_room.rs`.
 
-use crate::as_if::{plan_as_shown, rooms_for};
+use crate::as_if::rooms_for;
 use crate::explain::{Explanation, Obstacle};
 use crate::flavors::{choices, may_choose};
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner, WorkItem};
+use crate::preempt_quota::{QuotaSearch, Tasks};
 use crate::preempt_room::{seek, seeks_room};
 use crate::scheduler::SchedulerCore;
 use crate::victims::live::LiveJobs;
 use crate::victims::victims;
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Job, Standing, free_quota, kept_until_ms, live_runs, preemptions, standing_as_is};
+use ohm_cell::{Cell, Job, Standing, kept_until_ms, preemptions, standing_as_is};
 use ohm_model::{FlavorChoice, Grain, JobId, NodeId, Purpose, QueuePreemption, Victim};
 use ohm_stdx::Prng;
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 
 /// What a preemption would be: the plan, and the nodes that the planner has to read anew.
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ pub(crate) fn preempt_to_reserve(
     if !lacks_quota(why) || !may_preempt_for_quota(view.cell(), job.id) {
         return None;
     }
-    let victims = victims(view.what(), job);
+    let victims = victims(view.what(), job, &[]);
     let planned = PlannedJob::placing(view.guard(job), Grain::AllOrNothing, Vec::new());
     let rest = Some(Box::new(why.clone()));
     (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, rest, ..planned })
@@ -127,24 +128,27 @@ fn for_quota<P: Planner>(
     why: &Explanation,
     dice: &mut Prng,
 ) -> Preempting {
-    let cell = board.cell();
-    for flavors in ways(board, job) {
-        let chosen = job.with_flavors(&flavors);
+    let (cell, ways) = (board.cell(), ways(board, job));
+    let chosen: Vec<Cow<'_, Job>> = ways.iter().map(|flavors| chosen(job, flavors)).collect();
+    let mut search = QuotaSearch::new((planner, board), (item, dice));
+    for (flavors, job) in ways.iter().zip(&chosen) {
         // What has checks to pass gets its quota first, and its place once they are ready.
-        let with_flavors = chosen.as_ref().unwrap_or(job);
-        if standing_as_is(cell, with_flavors) == Standing::Unreserved {
-            let planned = preempt_to_reserve(&board.view(), with_flavors, &flavors, why);
-            return Preempting { planned, ..Preempting::default() };
+        if standing_as_is(cell, job) == Standing::Unreserved {
+            let planned = preempt_to_reserve(&search.board.view(), job, flavors, why);
+            return Preempting { planned, nodes: search.over(), pieces: 0 };
         }
-        let victims = victims(board.view().what(), with_flavors);
-        if victims.is_empty() {
-            continue;
-        }
-        let (placed, nodes) = place_after(planner, board, item, &victims, dice);
-        let planned = placed.map(|placed| into_rooms(board.cell(), placed, flavors, victims, why));
-        return Preempting { planned, nodes, pieces: 0 };
     }
-    Preempting::default()
+    let tries = [Tasks::All, Tasks::AsManyAsMay].into_iter().flat_map(|tasks| {
+        let ways = ways.iter().zip(&chosen);
+        ways.map(move |(flavors, job)| (tasks, flavors, job))
+    });
+    let found = tries.into_iter().find_map(|(tasks, flavors, job)| Some((flavors, search.seek(job, tasks)?)));
+    let planned = found.map(|(flavors, (placed, victims))| into_rooms(cell, placed, flavors.clone(), victims, why));
+    Preempting { planned, nodes: search.over(), pieces: 0 }
+}
+
+fn chosen<'j>(job: &'j Job, flavors: &[FlavorChoice]) -> Cow<'j, Job> {
+    job.with_flavors(flavors).map_or(Cow::Borrowed(job), Cow::Owned)
 }
 
 fn for_room<P: Planner>(
@@ -156,8 +160,7 @@ fn for_room<P: Planner>(
 ) -> Preempting {
     let (cell, mut sought) = (board.cell(), Preempting::default());
     for flavors in ways(board, job) {
-        let chosen = job.with_flavors(&flavors);
-        let job = chosen.as_ref().unwrap_or(job);
+        let job = &*chosen(job, &flavors);
         if !standing_as_is(cell, job).may_place() {
             continue;
         }
@@ -180,28 +183,6 @@ fn ways(board: &Board<'_>, job: &Job) -> Vec<Vec<FlavorChoice>> {
         true => choices(&board.view(), job, true).into_iter().map(|choice| choice.flavors).collect(),
         false => vec![Vec::new()],
     }
-}
-
-/// Where the job would stand once the victims have ended, as rows of a plan.
-fn place_after<P: Planner>(
-    planner: &mut P,
-    board: &mut Board<'_>,
-    item: WorkItem,
-    victims: &[Victim],
-    dice: &mut Prng,
-) -> (Option<PlannedJob>, Vec<NodeId>) {
-    let (cell, before) = (board.cell(), board.over().savepoint());
-    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
-    for victim in victims.iter().filter_map(|victim| cell.jobs().get(victim.job)) {
-        for run in live_runs(cell, victim) {
-            board.over().end_run(cell, run);
-            nodes.insert(run.node);
-        }
-        free_quota(board.over(), cell, victim);
-    }
-    let placed = plan_as_shown(planner, board, item, (&mut nodes, dice));
-    board.over().roll_back(cell, before);
-    (placed, nodes.into_iter().collect())
 }
 
 /// The rows of a plan as rooms for after the victims, with the victims.

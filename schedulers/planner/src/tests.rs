@@ -9,6 +9,7 @@ mod flavors;
 mod pipeline;
 mod preemption;
 mod preemption_nodes;
+mod preemption_partial;
 mod preemption_queues;
 mod preemption_room;
 mod properties;

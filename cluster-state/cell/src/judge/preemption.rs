@@ -7,6 +7,7 @@ use crate::judge::admission::judge_not_held;
 use crate::policy::preemptions::kept_until_ms;
 use crate::rooms::checks::standing_as_is;
 use crate::rooms::overlay::Overlay;
+use crate::rooms::planned_rooms::PlannedRooms;
 use crate::rooms::quota_if::QuotaIf;
 use crate::rooms::what_if::WhatIf;
 use crate::rules::preemption::{Preemptor, promised_victims};
@@ -35,11 +36,12 @@ pub(super) fn judge_back_off(cell: &Cell, job: &Job) -> Result<(), (u32, Conflic
     if cell.preemptions.backs_off(job.id, cell.now_ms) { Err((0, ConflictReason::LimitReached)) } else { Ok(()) }
 }
 
-/// Whether `job` needs the quota that its victims have, and may stop them.
+/// Whether `job` needs the quota that its victims have, and may stop them: for as many tasks as it has rooms, where any
+/// are planned, else for all that wait.
 ///
 /// # Errors
 /// The place of the first victim that may not be stopped for it, and why.
-pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u32, ConflictReason)> {
+pub(super) fn judge(cell: &Cell, job: &Job, transaction: &Transaction) -> Result<(), (u32, ConflictReason)> {
     judge_not_held(cell, job).map_err(|reason| (0, reason))?;
     let waits_for_quota = matches!(standing_as_is(cell, job), Standing::Free | Standing::Unreserved);
     if !waits_for_quota || cell.preemptions.get(job.id).is_some() {
@@ -49,7 +51,12 @@ pub(super) fn judge(cell: &Cell, job: &Job, victims: &[Victim]) -> Result<(), (u
     judge_turn(cell, job, cell.quota.find(&job.spec.queue)).map_err(|reason| (0, reason))?;
     let as_is = WhatIf { cell, over: &Overlay::default() };
     let mut tree = QuotaIf::promised(cell, job);
-    let preemptor = Preemptor::of(cell, job, &tree).ok_or((0, ConflictReason::NoNeed))?;
+    let rooms = PlannedRooms::named(job, transaction);
+    if !transaction.nominate.is_empty() && !rooms.are_wanted() {
+        return Err((0, ConflictReason::NoNeed));
+    }
+    let preemptor = Preemptor::of(cell, job, &tree, &rooms.counts()).ok_or((0, ConflictReason::NoNeed))?;
+    let victims = &transaction.preempt;
     let (taken, mut named, mut stopped) = (promised_victims(as_is), BTreeSet::new(), Vec::new());
     for (row, victim) in (0u32..).zip(victims) {
         let found = cell.jobs.get(victim.job).filter(|_| !taken.contains(&victim.job) && named.insert(victim.job));

@@ -11,7 +11,7 @@ use crate::rules::preemption::Refused;
 use crate::rules::preemption::room::RoomPreemptor;
 use crate::state::jobs::Job;
 use crate::state::preemptions::Stopping;
-use ohm_model::{ConflictReason, GroupIndex, Transaction};
+use ohm_model::{ConflictReason, Transaction};
 use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeSet;
 
@@ -28,9 +28,8 @@ pub(super) fn judge(
     let queue = cell.quota.find(&job.spec.queue);
     let may_start = judge_not_held(cell, job).and_then(|()| judge_admitted(cell, job, queue, false));
     may_start.and_then(|()| judge_turn(cell, job, queue)).map_err(|reason| (0, reason))?;
-    let rooms = transaction.nominate.iter().map(|room| (room.group, room.node, room.count));
-    let rooms = PlannedRooms::of(job, rooms);
-    if cell.preemptions.get(job.id).is_some() || !is_wanted(job, &rooms) {
+    let rooms = PlannedRooms::named(job, transaction);
+    if cell.preemptions.get(job.id).is_some() || !rooms.are_wanted() {
         return Err((0, ConflictReason::NoNeed));
     }
     judge_back_off(cell, job)?;
@@ -38,8 +37,7 @@ pub(super) fn judge(
         return Err((0, ConflictReason::NoRight));
     }
     let tree = QuotaIf::promised(cell, job);
-    let wanted: Vec<u32> = (0..job.groups.len()).map(|at| rooms.count_of(GroupIndex(at as u16))).collect();
-    let preemptor = RoomPreemptor::of(cell, job, &tree, &wanted).ok_or((0, ConflictReason::QuotaExceeded))?;
+    let preemptor = RoomPreemptor::of(cell, job, &tree, &rooms.counts()).ok_or((0, ConflictReason::QuotaExceeded))?;
     let stopped = named(cell, transaction)?;
     let no_right = |refused: Refused| (refused.at as u32, ConflictReason::NoRight);
     let rights = preemptor.rights(&tree, &stopped).map_err(no_right)?;
@@ -51,22 +49,6 @@ pub(super) fn judge(
     let needed = judge_need(cell, over, &rooms, &stopped);
     over.roll_back(cell, before);
     needed.map_err(|row| (row, ConflictReason::NoNeed))
-}
-
-/// Whether these rooms are for tasks that wait, and enough to start the groups that have not.
-fn is_wanted(job: &Job, rooms: &PlannedRooms<'_>) -> bool {
-    let starts_whole = job.starts_whole();
-    let mut groups = job.groups.iter().zip(&job.spec.groups).enumerate();
-    let any = rooms.nodes().next().is_some();
-    any && groups.all(|(at, (group, spec))| {
-        let count = rooms.count_of(GroupIndex(at as u16));
-        let lacks = match starts_whole {
-            true => !group.pending.is_empty(),
-            false => count > 0 && !group.started,
-        };
-        let live = if job.is_down() { 0 } else { group.live_within_count().saturating_sub(group.driven_out()) };
-        count <= group.pending.len() && (!lacks || live.saturating_add(count) >= group.needed(spec))
-    })
 }
 
 /// The victims, each of which is there, and named once; none of it stops for others already.

@@ -60,7 +60,8 @@ pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     let (since, id, need) = (tx.index(), guard.job, need_of(&transaction.preempt));
     transaction.preempt.iter().for_each(|victim| tx.preemptions.take_from(id, victim.job, victim.is_whole()));
     let victims = transaction.preempt.iter().map(|victim| (victim.job, victim.runs.clone())).collect();
-    tx.preemptions.put(id, Preemption { need, since, until_ms, version: guard.version, victims });
+    let wanted = PlannedRooms::named(tx.job(id), transaction).counts();
+    tx.preemptions.put(id, Preemption { need, wanted, since, until_ms, version: guard.version, victims });
     tx.arm(until_ms, Timer::Preemption(id));
     tx.touch_job(id);
     let named = |victim: &Victim| (tx.job(victim.job).spec.name.clone(), victim.reason);

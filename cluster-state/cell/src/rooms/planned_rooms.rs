@@ -6,10 +6,11 @@ use crate::rooms::overlay::Overlay;
 use crate::rooms::reads::{live_run, live_runs};
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
-use crate::state::jobs::Job;
+use crate::state::jobs::{Group, Job};
 use crate::state::preemptions::Stopping;
+use crate::state::requests::tasks_of;
 use crate::state::runs::Run;
-use ohm_model::{GroupIndex, NodeId, Nomination, Purpose, TaskIndex};
+use ohm_model::{GroupIndex, NodeId, Nomination, Purpose, TaskIndex, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rooms, by node.
@@ -27,6 +28,27 @@ impl<'a> PlannedRooms<'a> {
             by_node.entry(node).or_default().push((group, count));
         }
         PlannedRooms { job, by_node }
+    }
+
+    /// The rooms of `job` that a transaction names.
+    pub(crate) fn named(job: &'a Job, transaction: &Transaction) -> Self {
+        Self::of(job, transaction.nominate.iter().map(|room| (room.group, room.node, room.count)))
+    }
+
+    /// For how many tasks of each group there are rooms; nothing where there are none.
+    pub(crate) fn counts(&self) -> Vec<u32> {
+        tasks_of(self.job, self.by_node.values().flatten().copied())
+    }
+
+    /// Whether they are for tasks that wait, and enough to start the groups that have not.
+    pub(crate) fn are_wanted(&self) -> bool {
+        let starts_whole = self.job.starts_whole();
+        let is_enough = |(at, group): (usize, &Group)| {
+            let count = self.count_of(GroupIndex(at as u16));
+            let may_wait = count == 0 && !starts_whole;
+            count <= group.pending.len() && (may_wait || count >= self.job.least_to_place(at))
+        };
+        !self.by_node.is_empty() && self.job.groups.iter().enumerate().all(is_enough)
     }
 
     /// The nodes, ascending.

@@ -23,7 +23,7 @@ pub(super) fn promised_to_others((cell, over): (&Cell, &Grid), job: &Job, queue:
     let kept = cell
         .preemptions
         .iter()
-        .filter_map(|(waiting, preemption)| Some(kept_of(cell, cell.jobs.get(waiting)?, preemption.need).into_keys()));
+        .filter_map(|(waiting, preemption)| Some(kept_of(cell, cell.jobs.get(waiting)?, preemption).into_keys()));
     let columns: BTreeSet<FlavorResource> = kept.flatten().collect();
     let left = |column: FlavorResource, over: &Grid| cell.quota.available_over(queue, column, over);
     let less = |column: FlavorResource| {

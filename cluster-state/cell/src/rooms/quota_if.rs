@@ -9,7 +9,7 @@ use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job, JobState};
 use crate::state::preemptions::{Preemption, Preemptions, Stopping};
 use crate::state::quota::QueueId;
-use crate::state::requests::{charged, live_shapes, summed, waiting_request};
+use crate::state::requests::{charged, live_shapes, summed, tasks_of, waiting_request, wanted_request};
 use crate::state::shares::Share;
 use ohm_model::{FlavorResource, GroupIndex, PreemptionNeed, need_of};
 use std::sync::Arc;
@@ -43,8 +43,9 @@ impl<'a> QuotaIf<'a> {
                 tree.stop_part(Stopping { job, runs: &victim.runs });
             }
             if !yields(other, job) {
-                let (need, rooms) = (need_of(&under_way.victims), under_way.rooms.iter().copied());
-                charge(cell, other, &kept_request(cell, other, need, rooms), 1, &mut tree.over);
+                let rooms = tasks_of(other, under_way.rooms.iter().copied());
+                let kept = kept_request(cell, other, (need_of(&under_way.victims), &rooms));
+                charge(cell, other, &kept, 1, &mut tree.over);
             }
         }
         tree
@@ -52,6 +53,9 @@ impl<'a> QuotaIf<'a> {
 
     fn promise(&mut self, job: &Job, is_placed: impl Fn(&Job) -> bool) {
         let cell = self.cell;
+        if cell.quota.iter().len() == 0 {
+            return;
+        }
         promise_all(cell, job, is_placed, &mut self.over);
         // What was stopped for others before is given back already.
         let closed = cell.turns.closing().filter(|job| !cell.preemptions.stops_whole(*job));
@@ -131,41 +135,32 @@ pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bo
         let Some(other) = cell.jobs.get(other) else { continue };
         give_back(cell, preemption, over);
         if !yields(other, job) && !is_placed(other) {
-            charge(cell, other, &kept_of(cell, other, preemption.need), 1, over);
+            charge(cell, other, &kept_of(cell, other, preemption), 1, over);
         }
     }
 }
 
 /// What is kept of quota for a job that others stop for.
-pub(crate) fn kept_of(cell: &Cell, job: &Job, need: PreemptionNeed) -> Charges {
-    let kept = cell.nominations.of_job(job.id).filter(|(_, held)| held.is_preemptor());
-    kept_request(cell, job, need, kept.map(|(_, held)| (GroupIndex(held.group), held.count)))
+pub(crate) fn kept_of(cell: &Cell, job: &Job, preemption: &Preemption) -> Charges {
+    if preemption.need == PreemptionNeed::Quota {
+        return kept_request(cell, job, (PreemptionNeed::Quota, &preemption.wanted));
+    }
+    let rooms = cell.nominations.of_job(job.id).filter(|(_, held)| held.is_preemptor());
+    let rooms = tasks_of(job, rooms.map(|(_, held)| (GroupIndex(held.group), held.count)));
+    kept_request(cell, job, (PreemptionNeed::Room, &rooms))
 }
 
-/// The same where these are its rooms: for room no more than they need, and than waits.
-fn kept_request(
-    cell: &Cell,
-    job: &Job,
-    need: PreemptionNeed,
-    rooms: impl Iterator<Item = (GroupIndex, u32)>,
-) -> Charges {
-    if need == PreemptionNeed::Quota || !job.reserved.is_empty() {
-        return uncharged_request(cell, job);
-    }
-    let mut kept = vec![0u32; job.groups.len()];
-    for (group, count) in rooms {
-        if let Some(kept) = kept.get_mut(usize::from(group.0)) {
-            *kept = kept.saturating_add(count);
+/// The same where others stop for so many tasks of each group. Of a job that is reserved its tasks are charged nothing.
+fn kept_request(cell: &Cell, job: &Job, (need, wanted): (PreemptionNeed, &[u32])) -> Charges {
+    match need {
+        _ if !job.reserved.is_empty() => Charges::new(),
+        PreemptionNeed::Quota => wanted_request(cell, job, wanted),
+        PreemptionNeed::Room => {
+            let waits = |group: &Group| group.pending.len() + group.backing_off;
+            let groups = job.groups.iter().zip(wanted);
+            summed(cell, groups.map(|(group, kept)| (group.shape, i64::from((*kept).min(waits(group))))))
         }
     }
-    let waits = |group: &Group| group.pending.len() + group.backing_off;
-    let groups = job.groups.iter().zip(kept);
-    summed(cell, groups.map(|(group, kept)| (group.shape, i64::from(kept.min(waits(group))))))
-}
-
-/// What a job that waits will be charged beside what it is: nothing where its quota is reserved.
-fn uncharged_request(cell: &Cell, job: &Job) -> Charges {
-    if job.reserved.is_empty() { waiting_request(cell, job) } else { Charges::new() }
 }
 
 /// Whether `other` leaves to `job` what others stop for it.

@@ -26,7 +26,7 @@ use crate::state::flavors::Charges;
 use crate::state::jobs::{Job, JobState};
 use crate::state::preemptions::Stopping;
 use crate::state::quota::QueueId;
-use crate::state::requests::{charged, summed, waiting_request};
+use crate::state::requests::{charged, summed, wanted_request};
 use crate::state::turns::{Turn, waits_to_start};
 use ohm_model::{FlavorResource, JobId, PreemptionPolicy, PreemptionReason, QueuePreemption, ShareRule};
 use ohm_stdx::bug::{self, Bug};
@@ -83,9 +83,10 @@ pub struct Preemptor<'a> {
 }
 
 impl<'a> Preemptor<'a> {
-    /// `job` with the flavors that it has, on `tree`; nothing where it lacks no quota, or does not wait to start.
-    pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>) -> Option<Self> {
-        Self::asking(cell, job, tree, waiting_request(cell, job).into_iter().collect())
+    /// `job` with the flavors that it has, on `tree`, for so many tasks of each group that wait, for all where nothing
+    /// is said; nothing where it lacks no quota, or does not wait to start.
+    pub fn of(cell: &'a Cell, job: &'a Job, tree: &QuotaIf<'_>, wanted: &[u32]) -> Option<Self> {
+        Self::asking(cell, job, tree, wanted_request(cell, job, wanted).into_iter().collect())
     }
 
     /// As [`Preemptor::of`], where it needs these amounts.

@@ -358,6 +358,15 @@ impl Job {
         self.starts_whole() && self.groups.iter().all(|group| group.live == group.stopping)
     }
 
+    /// How many of the tasks of a group that wait have to be placed together at least: none of a service that has
+    /// started.
+    pub fn least_to_place(&self, at: usize) -> u32 {
+        let (group, spec) = (&self.groups[at], &self.spec.groups[at]);
+        let waits = if self.starts_whole() { !group.pending.is_empty() } else { !group.started };
+        let live = if self.is_down() { 0 } else { group.live_within_count().saturating_sub(group.driven_out()) };
+        if waits { group.needed(spec).saturating_sub(live) } else { 0 }
+    }
+
     /// Whether its groups must start together.
     pub fn starts_whole(&self) -> bool {
         self.kind.starts_whole()

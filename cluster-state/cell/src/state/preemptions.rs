@@ -16,6 +16,8 @@ pub(crate) const BACK_OFF_MAX_MS: u64 = 60_000;
 pub struct Preemption {
     /// What it lacks.
     pub need: PreemptionNeed,
+    /// For how many tasks of each group that is; for all that wait where nothing is said.
+    pub wanted: Vec<u32>,
     /// The entry that told them.
     pub since: Index,
     /// What they give back is kept until then at most, in stamped time.

@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::shapes::Shape;
-use ohm_model::ShapeId;
+use ohm_model::{GroupIndex, ShapeId};
 use std::collections::BTreeMap;
 
 /// What all tasks of `job` together ask for.
@@ -18,6 +18,26 @@ pub(crate) fn whole_request(cell: &Cell, job: &Job) -> Charges {
 pub(crate) fn waiting_request(cell: &Cell, job: &Job) -> Charges {
     let waiting = |group: &Group| i64::from(group.pending.len() + group.backing_off);
     summed(cell, job.groups.iter().map(|group| (group.shape, waiting(group))))
+}
+
+/// The same of no more than so many tasks of each group that wait, of all where nothing is said, beside those that back
+/// off.
+pub(crate) fn wanted_request(cell: &Cell, job: &Job, wanted: &[u32]) -> Charges {
+    let most = |at: usize| if wanted.is_empty() { u32::MAX } else { wanted.get(at).copied().unwrap_or(0) };
+    let waiting = |at: usize, group: &Group| i64::from(group.pending.len().min(most(at)) + group.backing_off);
+    summed(cell, job.groups.iter().enumerate().map(|(at, group)| (group.shape, waiting(at, group))))
+}
+
+/// For how many tasks of each group of `job` these rooms are; nothing where there are none.
+pub(crate) fn tasks_of(job: &Job, rooms: impl Iterator<Item = (GroupIndex, u32)>) -> Vec<u32> {
+    let mut tasks = Vec::new();
+    for (group, count) in rooms {
+        tasks.resize(job.groups.len(), 0u32);
+        if let Some(tasks) = tasks.get_mut(usize::from(group.0)) {
+            *tasks = tasks.saturating_add(count);
+        }
+    }
+    tasks
 }
 
 /// What the live runs of `job` together hold.

@@ -44,7 +44,7 @@ fn stand(world: &mut World, jobs: &[(&str, &str, i32, u32)]) {
 
 /// Whom a job stops while nothing is under way.
 fn whom(cell: &Cell, job: &Job) -> Vec<Victim> {
-    victims(WhatIf { cell, over: &Overlay::default() }, job)
+    victims(WhatIf { cell, over: &Overlay::default() }, job, &[])
 }
 
 /// Whom the job `name` stops, with the rule.
@@ -57,7 +57,7 @@ fn stops(world: &World, name: &str) -> Vec<String> {
     whom(&world.cell, job).iter().map(named).collect()
 }
 
-fn plan(world: &World, name: &str) -> Option<PlannedJob> {
+pub(super) fn plan(world: &World, name: &str) -> Option<PlannedJob> {
     let (mut planner, mut over) = (fresh(), Overlay::default());
     let Decision::Unplaced(why) = world.plan(name, &mut planner) else { panic!("{name} is placed") };
     let mut board = Board::new(&world.cell, &mut over, world.session);
@@ -205,7 +205,7 @@ fn several_under_way_do_not_collide() {
         let (mut over, mut sent) = (Overlay::default(), Vec::new());
         for name in waiting {
             let job: &Job = world.cell.jobs().get(world.job(&name)).expect("the job");
-            let preempt = victims(WhatIf { cell: &world.cell, over: &over }, job);
+            let preempt = victims(WhatIf { cell: &world.cell, over: &over }, job, &[]);
             if !preempt.is_empty() {
                 let transaction = transaction(&world, job, preempt);
                 lay_preemption(&mut over, job.id, &transaction);
