@@ -20,13 +20,14 @@ mod spares;
 mod start_deadlines;
 mod strict_order;
 mod taints;
+mod turns;
 mod waiting_bounds;
 
 use super::*;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, StopCause, TopologyMode, TopologyRequest, TopologySlice,
-    TopologySpec,
+    NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, SessionId, StopCause, TopologyMode, TopologyRequest,
+    TopologySlice, TopologySpec,
 };
 use std::sync::Arc;
 
@@ -40,10 +41,16 @@ struct History {
 
 impl History {
     fn entry(&mut self, command: Command, outcome: Outcome, kinds: Vec<EventKind>) -> &mut Self {
+        self.entry_of(SessionId(0), command, outcome, kinds)
+    }
+
+    /// One that this session has sent, without a number.
+    fn entry_of(&mut self, session: SessionId, command: Command, outcome: Outcome, kinds: Vec<EventKind>) -> &mut Self {
         self.index += 1;
         let at_ms = self.index * 1000;
         let events = kinds.into_iter().map(|kind| Event { index: Index(self.index), at_ms, kind }).collect();
-        let entry = Entry { stamp_ms: at_ms, commands: vec![Envelope::without_session(command)] };
+        let entry =
+            Entry { stamp_ms: at_ms, commands: vec![Envelope { session, ..Envelope::without_session(command) }] };
         let applied = Caused { outcomes: vec![outcome], events };
         self.oracle.watch(&Record::Applied {
             at_ms,

@@ -27,7 +27,7 @@ pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
 pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
 pub use policy::start_deadlines::START_DEADLINE;
-pub use rooms::checks::{checks_of, standing_as_is};
+pub use rooms::checks::{asks_unknown, checks_of, standing_as_is};
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::laying::{drop_preemption, free_quota, lay_preemption, resume_run};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};

@@ -132,9 +132,13 @@ fn for_quota<P: Planner>(
         let chosen = job.with_flavors(&flavors);
         // What has checks to pass gets its quota first, and its place once they are ready.
         let with_flavors = chosen.as_ref().unwrap_or(job);
-        if standing_as_is(cell, with_flavors) == Standing::Unreserved {
-            let planned = preempt_to_reserve(&board.view(), with_flavors, &flavors, why);
-            return Preempting { planned, ..Preempting::default() };
+        match standing_as_is(cell, with_flavors) {
+            Standing::Unreserved => {
+                let planned = preempt_to_reserve(&board.view(), with_flavors, &flavors, why);
+                return Preempting { planned, ..Preempting::default() };
+            }
+            standing if !standing.may_place() => continue,
+            _ => {}
         }
         let victims = victims(board.view().what(), with_flavors);
         if victims.is_empty() {

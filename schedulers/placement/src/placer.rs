@@ -96,6 +96,12 @@ impl<'v> Pass<'v> {
         self.board.over().recall_spares(cell, job);
     }
 
+    /// From now on the quota of `job` as a whole is taken, until that is rolled back.
+    pub fn reserve(&mut self, job: &Job) {
+        let cell = self.board.cell();
+        self.board.over().reserve(cell, job);
+    }
+
     /// What `ask` says while `row` of `job` is laid as well.
     pub(crate) fn with_row<T>(&mut self, job: &Job, row: &Placement, ask: impl FnOnce(&Self) -> T) -> T {
         let (cell, before) = (self.board.cell(), self.savepoint());

@@ -21,8 +21,8 @@
 use crate::apply::Tx;
 use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::jobs::{
-    arm_deadline, clear_held, clear_nominations, finish_if_done, refuse_finished, release_reservation, restart_times,
-    set_state, tell_state,
+    arm_deadline, clear_held, clear_nominations, finish_if_done, forget_ready_timeouts, refuse_finished,
+    release_reservation, restart_times, set_state, tell_state,
 };
 use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
 use crate::apply::steps::names::check_names;
@@ -89,10 +89,12 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
 }
 
 /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, room
-/// kept for preemptors and as spares, and whom it stopped, or was stopped for. Returns what is left of the job.
+/// kept for preemptors and as spares, whom it stopped, or was stopped for, and how often it was not ready in time.
+/// Returns what is left of the job.
 fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
     let (id, former) = (known.id, &known.spec);
     tx.preemptions.forget_turns_of(id);
+    forget_ready_timeouts(tx, id);
     let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
     let priority = spec.priority != former.priority;
     if groups || queue {

@@ -187,7 +187,7 @@ impl Plain {
         let mut job = PlainJob {
             state: if spec.suspended { State::Suspended } else { State::Active },
             version: self.index,
-            submitted: self.index,
+            queued: self.index,
             submitted_ms: self.now_ms,
             shard,
             tasks: Default::default(),
@@ -195,6 +195,7 @@ impl Plain {
             domain: vec![None; spec.groups.len()],
             reserved: false,
             admission: Default::default(),
+            ready: Default::default(),
             repair: Default::default(),
             moving: Default::default(),
             leaving: Default::default(),
@@ -251,6 +252,9 @@ impl Plain {
         };
         if job.state == from {
             (job.state, job.version) = (to, version);
+            if !suspended {
+                (job.ready.timeouts, job.ready.until_ms) = (0, None);
+            }
             if suspended {
                 job.release();
                 job.drop_repair();
@@ -458,6 +462,7 @@ impl Plain {
             Alarm::Claim(id) => self.end_claims(id),
             Alarm::Idle(node) => self.end_idle(node),
             Alarm::RepairRequest(id) => self.repair_request_due(id),
+            Alarm::Ready(id) => self.ready_due(id),
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 self.end_heads_on(node, |hold| hold.is_over(now_ms));
