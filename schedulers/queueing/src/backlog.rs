@@ -195,7 +195,18 @@ impl<N> Backlog<N> {
         self.lines.charge_abroad(line, cost);
     }
 
-    /// A line whose turn it is and that others are to serve first, if that keeps back what is ready here.
+    /// The lines of the tree of `line` that others are to serve before they are served here.
+    pub fn waited_for_with(&self, line: &Arc<str>) -> Vec<Arc<str>> {
+        self.lines.waited_for_with(line)
+    }
+
+    /// What choosers know has changed: lines that were waited for may not be any more.
+    pub fn choose_anew(&mut self) {
+        self.lines.choose_anew();
+    }
+
+    /// A line whose turn it was when somebody was to be taken last, and that others are to serve first, if that keeps
+    /// back what is ready here.
     pub fn waits_for(&self) -> Option<&Arc<str>> {
         self.lines.waits_for()
     }
@@ -228,7 +239,7 @@ impl<N> Backlog<N> {
     fn pledge(&mut self, job: JobId, line: u32, cost: u64) {
         let Some(entry) = self.entries.get_mut(&job) else { return };
         let followed = self.kins.has_followers(entry.kin);
-        entry.pledge = Some((self.lines.pledge(line, cost, followed), followed));
+        entry.pledge = Some((self.lines.pledge(line, (job, cost), followed), followed));
     }
 
     /// Parks a job that is behind one of its kin which found no place.

@@ -43,7 +43,7 @@ impl World {
             return (PEOPLE, Command::PutQueue(queue));
         }
         if self.times_queues
-            && self.dice.chance(60)
+            && self.dice.chance(150)
             && let Some(queue) = self.timed_queue()
         {
             return (PEOPLE, Command::PutQueue(queue));

@@ -116,8 +116,8 @@ impl World {
         let known = (*self.dice.pick(&queues)?).clone();
         let dice = &mut self.dice;
         let ready_timeout = (known.ready_timeout.is_none() || dice.chance(600)).then(|| ReadyTimeout {
-            timeout_seconds: dice.between(1, 10),
-            recovery_timeout_seconds: dice.between(1, 10),
+            timeout_seconds: dice.between(1, 4),
+            recovery_timeout_seconds: dice.between(1, 4),
             backoff_base_seconds: dice.between(1, 20),
             backoff_max_seconds: dice.between(1, 60),
             backoff_limit: dice.chance(400).then(|| dice.below(3) as u32),
