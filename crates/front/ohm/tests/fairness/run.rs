@@ -197,8 +197,16 @@ impl Run {
     }
 
     fn jobs(&mut self) -> Vec<Value> {
-        let answer: Value = serde_json::from_str(&self.http.get("/v1/jobs?limit=1000000")).expect("jobs");
-        answer["jobs"].as_array().expect("jobs").clone()
+        let (mut jobs, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self.http.get(&format!("/v1/jobs?limit=10000&after={after}"));
+            let page: Value = serde_json::from_str(&page).expect("jobs");
+            jobs.extend(page["jobs"].as_array().expect("jobs").iter().cloned());
+            after = text(&page["next"]);
+            if after.is_empty() {
+                return jobs;
+            }
+        }
     }
 
     /// How many jobs of each queue have started so far.
