@@ -44,8 +44,8 @@ pub(crate) struct Preemptions {
     again: BTreeMap<(JobId, JobId), (u64, u64)>,
     /// How often in a row others stopped in vain for a job, and when they last did.
     in_vain: BTreeMap<JobId, (u32, u64)>,
-    /// Jobs that may have lost tasks, or whose tasks move: that is repaired, which goes before new work. One that stands
-    /// whole, or begins anew, is repaired no more.
+    /// Jobs that may have lost tasks, or whose tasks move: that is repaired, which goes before new work. One that
+    /// stands whole, or begins anew, is repaired no more.
     hurt: BTreeSet<JobId>,
     /// Jobs of which the entry at hand placed something.
     placed: BTreeSet<JobId>,
@@ -324,7 +324,7 @@ impl Preemptions {
     }
 }
 
-/// Whether a job of which all is stopped for this starts as new work does: nothing of it is kept, and its repair is over.
+/// Whether a job of which all is stopped for this starts as new work does: nothing of it is kept, its repair is over.
 fn begins_anew(cause: StopCause) -> bool {
     use StopCause::{Preempted, QueueHeld, ReadyTimeout, RepairFailed, Suspended};
     matches!(cause, Preempted | QueueHeld | ReadyTimeout | RepairFailed | Suspended)

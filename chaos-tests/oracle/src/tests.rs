@@ -37,20 +37,16 @@ struct History {
     oracle: Oracle,
     index: u64,
     registrations: u32,
+    sender: SessionId,
 }
 
 impl History {
     fn entry(&mut self, command: Command, outcome: Outcome, kinds: Vec<EventKind>) -> &mut Self {
-        self.entry_of(SessionId(0), command, outcome, kinds)
-    }
-
-    /// One that this session has sent, without a number.
-    fn entry_of(&mut self, session: SessionId, command: Command, outcome: Outcome, kinds: Vec<EventKind>) -> &mut Self {
         self.index += 1;
         let at_ms = self.index * 1000;
         let events = kinds.into_iter().map(|kind| Event { index: Index(self.index), at_ms, kind }).collect();
-        let entry =
-            Entry { stamp_ms: at_ms, commands: vec![Envelope { session, ..Envelope::without_session(command) }] };
+        let envelope = Envelope { session: self.sender, ..Envelope::without_session(command) };
+        let entry = Entry { stamp_ms: at_ms, commands: vec![envelope] };
         let applied = Caused { outcomes: vec![outcome], events };
         self.oracle.watch(&Record::Applied {
             at_ms,
@@ -71,7 +67,6 @@ impl History {
         self.node_and(number, spec, Vec::new())
     }
 
-    /// Registers a node, and lets more happen in the same entry.
     fn node_and(&mut self, number: u32, spec: NodeSpec, more: Vec<EventKind>) -> &mut Self {
         self.registrations += 1;
         let (node, incarnation) = (NodeId(number), Incarnation(self.registrations));

@@ -29,7 +29,7 @@ pub use policy::repair_requests::domain_labels;
 pub use policy::start_deadlines::START_DEADLINE;
 pub use rooms::checks::{asks_unknown, checks_of, standing_as_is};
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
-pub use rooms::laying::{drop_preemption, free_quota, lay_preemption, resume_run};
+pub use rooms::laying::{drop_preemption, free_quota, lay_preemption, reserve_quota, resume_run};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::planned_rooms::PlannedRooms;

@@ -50,8 +50,6 @@ impl<P: Planner> SchedulerCore<P> {
             self.hear(now_ms, envelope, outcome, out);
         }
         self.with_follower(now_ms, out, |follower, effects| follower.finish(now_ms, entry, applied, effects));
-        // Whose turn it is follows from what is used, too.
-        self.backlog.choose_anew();
     }
 
     fn apply(&mut self, index: Index, entry: &Entry) -> Option<Applied> {

@@ -9,7 +9,7 @@ use crate::subject::Subject;
 use crate::table::NodeTable;
 use crate::topology::{Tallies, Tree};
 use crate::verdicts::Memory;
-use ohm_cell::{Cell, Job, Savepoint};
+use ohm_cell::{Cell, Job, Savepoint, reserve_quota};
 use ohm_framework::{Board, View};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{JobId, NodeId, Placement, Role, SchedulingProfile, ShapeId};
@@ -99,7 +99,7 @@ impl<'v> Pass<'v> {
     /// From now on the quota of `job` as a whole is taken, until that is rolled back.
     pub fn reserve(&mut self, job: &Job) {
         let cell = self.board.cell();
-        self.board.over().reserve(cell, job);
+        reserve_quota(self.board.over(), cell, job);
     }
 
     /// What `ask` says while `row` of `job` is laid as well.

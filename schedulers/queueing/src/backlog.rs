@@ -200,11 +200,6 @@ impl<N> Backlog<N> {
         self.lines.waited_for_with(line)
     }
 
-    /// What choosers know has changed: lines that were waited for may not be any more.
-    pub fn choose_anew(&mut self) {
-        self.lines.choose_anew();
-    }
-
     /// A line whose turn it was when somebody was to be taken last, and that others are to serve first, if that keeps
     /// back what is ready here.
     pub fn waits_for(&self) -> Option<&Arc<str>> {
@@ -309,8 +304,9 @@ impl<N> Backlog<N> {
         self.kins.close(kin, rank, blocker, note);
     }
 
-    /// The own copy has applied `index`.
+    /// The own copy has applied `index`. What choosers know has changed: lines that were waited for may not be any more.
     pub fn reached(&mut self, index: Index) {
+        self.lines.choose_anew();
         while let Some(&(needed, job)) = self.behind.first()
             && needed <= index
         {

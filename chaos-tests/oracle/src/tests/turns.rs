@@ -26,8 +26,10 @@ fn line() -> History {
     for number in 0..ohm_model::lease::SHARDS_PER_CLASS {
         let lease = Lease::Shard(Shard { class: Class::BATCH, number });
         let command = Command::TakeLease { lease, epoch: Epoch(0), renewed: Index(0) };
-        history.entry_of(SessionId(1 + u64::from(number) % 2), command, Outcome::Lease(Epoch(1)), Vec::new());
+        history.sender = SessionId(1 + u64::from(number) % 2);
+        history.entry(command, Outcome::Lease(Epoch(1)), Vec::new());
     }
+    history.sender = SessionId::default();
     let capacity = [("cpu".to_string(), 100_000), ("pods".to_string(), 100)].into();
     history.node(0, NodeSpec { capacity, ..node("n", &[]) });
     history.put_queue(QueueSpec { is_cohort: true, ..queue("all", "", 0, QueuePreemption::default()) });

@@ -13,7 +13,6 @@
 //! ```
 //!
 //! Kept runs of groups that begin anew, and of tasks that go, are forgotten: what is newer beats them.
-//!
 //! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone
 //! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
 //! counted on from the attempts before, so that no two runs ever have one name.
@@ -89,8 +88,7 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
 }
 
 /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, room
-/// kept for preemptors and as spares, whom it stopped, or was stopped for, and how often it was not ready in time.
-/// Returns what is left of the job.
+/// kept for preemptors and as spares, whom it stopped or was stopped for, its ready time-outs. Returns what is left.
 fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
     let (id, former) = (known.id, &known.spec);
     tx.preemptions.forget_turns_of(id);

@@ -62,12 +62,6 @@ impl Overlay {
         }
     }
 
-    /// Charges the queue of `job` with what it asks for as a whole, as once that is reserved.
-    pub fn reserve(&mut self, cell: &Cell, job: &Job) {
-        let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
-        charge_all(self, cell, job, missing);
-    }
-
     /// Takes the room that tasks on the move will have reserved, or that spares will.
     pub fn take_nominated(&mut self, cell: &Cell, job: &Job, room: &Nomination) {
         let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { return };
@@ -148,6 +142,12 @@ pub fn lay_preemption(over: &mut Overlay, job: JobId, transaction: &Transaction)
 /// They are not.
 pub fn drop_preemption(over: &mut Overlay, job: JobId) {
     over.preempting.retain(|under_way| under_way.job != job);
+}
+
+/// Charges the queue of `job` with what it asks for as a whole, as once that is reserved.
+pub fn reserve_quota(over: &mut Overlay, cell: &Cell, job: &Job) {
+    let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
+    charge_all(over, cell, job, missing);
 }
 
 /// Gives back what `job` is charged, and no room.

@@ -104,8 +104,8 @@ pub fn waiting_queues(cell: &Cell) -> impl Iterator<Item = &str> {
     cell.turns.queues()
 }
 
-/// The job of `queue` that waits to start, is none of those that `is_own` says, has a scheduler, and finds the quota that
-/// it needs. Only the first of them is looked at, as far as it is among the first of the queue.
+/// The job of `queue` that waits to start, is none of those that `is_own` says, has a scheduler, and finds the quota
+/// that it needs. Only the first of them is looked at, as far as it is among the first of the queue.
 pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool) -> Option<JobId> {
     if cell.turns.shards(queue).all(&is_own) {
         return None;

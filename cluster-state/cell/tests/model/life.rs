@@ -218,7 +218,6 @@ impl Plain {
         self.jobs.insert(id, job);
     }
 
-    /// Whether it could be put: a class that is there keeps its value.
     pub(crate) fn cancel(&mut self, id: JobId) -> bool {
         match self.jobs[&id].state {
             State::Cancelled => true,
@@ -252,16 +251,13 @@ impl Plain {
         };
         if job.state == from {
             (job.state, job.version) = (to, version);
-            if !suspended {
-                (job.ready.timeouts, job.ready.until_ms) = (0, None);
-            }
+            job.ready = if suspended { job.ready } else { job.ready.afresh() };
             if suspended {
                 job.release();
                 job.drop_repair();
                 self.forget_kept_of(id);
                 self.stop_job(id, StopCause::Suspended);
             } else if let Some(first) = &mut job.first_placed_ms {
-                // The whole time again.
                 *first = self.now_ms;
                 let due = self.now_ms + job.spec.active_deadline_seconds * 1000;
                 if job.spec.active_deadline_seconds > 0 {

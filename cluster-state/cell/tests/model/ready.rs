@@ -16,6 +16,13 @@ pub(crate) struct PlainReady {
     pub(crate) until_ms: Option<u64>,
 }
 
+impl PlainReady {
+    /// With its first attempt again.
+    pub(crate) fn afresh(self) -> Self {
+        PlainReady { timeouts: 0, until_ms: None, ..self }
+    }
+}
+
 impl Plain {
     fn ready_timeout(&self, id: JobId) -> Option<ReadyTimeout> {
         self.queues.get(&self.jobs[&id].spec.queue)?.ready_timeout
@@ -76,7 +83,7 @@ impl Plain {
     /// The job has its first attempt again.
     pub(crate) fn forget_timeouts(&mut self, id: JobId) {
         let ready = &mut self.jobs.get_mut(&id).expect("a job").ready;
-        (ready.timeouts, ready.until_ms) = (0, None);
+        *ready = ready.afresh();
     }
 
     pub(crate) fn ready_due(&mut self, id: JobId) {
