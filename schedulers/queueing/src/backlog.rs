@@ -304,7 +304,7 @@ impl<N> Backlog<N> {
         self.kins.close(kin, rank, blocker, note);
     }
 
-    /// The own copy has applied `index`. What choosers know has changed: lines that were waited for may not be any more.
+    /// The own copy has applied `index`. What choosers know has changed: who was waited for may not be any more.
     pub fn reached(&mut self, index: Index) {
         self.lines.choose_anew();
         while let Some(&(needed, job)) = self.behind.first()
