@@ -250,7 +250,9 @@ impl Oracle {
         self.spares.entry_over(index, (&self.books, &self.admissions), broken);
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);
         self.node_requests.entry_over(index, (&self.books, &self.admissions), broken);
-        self.preemptions.entry_over(index, broken);
+        let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
+        let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
+        self.preemptions.entry_over(index, known, broken);
         self.admissions.entry_over(rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);

@@ -44,8 +44,11 @@ pub(crate) struct Preemptions {
     again: BTreeMap<(JobId, JobId), (u64, u64)>,
     /// How often in a row others stopped in vain for a job, and when they last did.
     in_vain: BTreeMap<JobId, (u32, u64)>,
-    /// Jobs that may have lost tasks, or whose tasks move: that is repaired, which goes before new work.
+    /// Jobs that may have lost tasks, or whose tasks move: that is repaired, which goes before new work. One that
+    /// stands whole, or begins anew, is repaired no more.
     hurt: BTreeSet<JobId>,
+    /// Jobs of which the entry at hand placed something.
+    placed: BTreeSet<JobId>,
     /// Who took what is promised to others in the entry at hand, in words: none of its spares is given back yet.
     took: BTreeMap<JobId, String>,
     /// By two jobs: who was stopped last, and how often they have taken turns.
@@ -121,7 +124,9 @@ impl Preemptions {
             }
             EventKind::Ended { job, exit, cause, .. } => {
                 let by_itself = exit.is_charged() || *exit == Exit::NeverStarted;
-                if !matches!((cause, by_itself), (Some(StopCause::Preempted), _) | (None, true)) {
+                if !known.stands(*job) && cause.is_some_and(begins_anew) {
+                    self.hurt.remove(job);
+                } else if !matches!((cause, by_itself), (Some(StopCause::Preempted), _) | (None, true)) {
                     self.hurt.insert(*job);
                 }
                 self.settle_turns(*job, known);
@@ -136,6 +141,7 @@ impl Preemptions {
             }
             EventKind::Placed { job, group, first, .. } => {
                 self.in_vain.remove(job);
+                self.placed.insert(*job);
                 self.promises.get_mut(job).into_iter().for_each(|promise| promise.got_some = true);
                 if known.books.has_returned(*job, *group, *first) {
                     return;
@@ -150,8 +156,13 @@ impl Preemptions {
         }
     }
 
-    /// The entry is over: what was taken in it is.
-    pub(crate) fn entry_over(&mut self, index: Index, broken: &mut Vec<Broken>) {
+    /// The entry is over: what was taken in it is, and who stands whole by now is hurt no more.
+    pub(crate) fn entry_over(&mut self, index: Index, known: Known<'_>, broken: &mut Vec<Broken>) {
+        for job in std::mem::take(&mut self.placed) {
+            if self.hurt.contains(&job) && is_whole(job, known) {
+                self.hurt.remove(&job);
+            }
+        }
         let taken = std::mem::take(&mut self.took).into_values();
         broken.extend(taken.map(|what| Broken::new("P11", format!("entry {index}: {what}"))));
     }
@@ -322,4 +333,19 @@ fn wanted_of(known: Known<'_>, job: JobId, rooms: &[Nomination]) -> Option<Vec<u
     let groups = known.spec(job).filter(|_| !rooms.is_empty())?.groups.len();
     let count = |at: usize| rooms.iter().filter(|room| usize::from(room.group.0) == at).map(|room| room.count).sum();
     Some((0..groups).map(count).collect())
+}
+
+/// Whether a job of which all is stopped for this starts as new work does: nothing of it is kept, its repair is over.
+fn begins_anew(cause: StopCause) -> bool {
+    use StopCause::{Preempted, QueueHeld, ReadyTimeout, RepairFailed, Suspended};
+    matches!(cause, Preempted | QueueHeld | ReadyTimeout | RepairFailed | Suspended)
+}
+
+/// Whether every task of a job stands, and is not to stop, or has succeeded.
+fn is_whole(job: JobId, known: Known<'_>) -> bool {
+    let Some(spec) = known.spec(job) else { return false };
+    (0u16..).zip(&spec.groups).all(|(at, group)| {
+        let stays = known.books.live(job, at).filter(|(task, standing)| *task < group.count && !standing.stopping);
+        stays.count() as u32 + known.books.done(job, at) >= group.count
+    })
 }

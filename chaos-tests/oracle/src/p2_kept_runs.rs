@@ -1,7 +1,7 @@
 //! P2, for jobs that say `onDisconnect: keep`: while a node is away two runs of a task may live, and not after. When
-//! the node is back the log says of each kept run which of the two lives on, and why; once everything is quiet every
-//! task has one live run at most, and none lives that the log knows nothing of. Books: which runs were kept, where, and
-//! what really lives.
+//! the node is back the log says of each kept run which of the two lives on, and why, and tells the other one to stop
+//! in the same entry; once everything is quiet every task has one live run at most, and none lives that the log knows
+//! nothing of. Books: which runs were kept, where, and what really lives.
 
 use crate::books::Books;
 use crate::facts::Taken;
@@ -52,6 +52,7 @@ impl KeptRuns {
         for event in &applied.events {
             self.note(&event.kind, books);
         }
+        judge_winners(index, applied, books, broken);
         let told: BTreeSet<RunRef> = applied.events.iter().filter_map(|event| reconciled(&event.kind)).collect();
         for (command, outcome) in taken {
             let (alive, node) = match (command, outcome) {
@@ -120,6 +121,27 @@ impl KeptRuns {
                     format!("a kept run lives on in the end that the log has given up: {}", told()),
                 ));
             }
+        }
+    }
+}
+
+/// Where a kept run lives on, nothing else stands in its place but what is to stop.
+fn judge_winners(index: Index, applied: &Caused, books: &Books, broken: &mut Vec<Broken>) {
+    let mut winners: BTreeMap<(JobId, u16, u32), NodeId> = BTreeMap::new();
+    for event in &applied.events {
+        if let EventKind::Reconciled { job, group, task, node, lives, .. } = &event.kind {
+            match lives {
+                true => drop(winners.insert((*job, *group, *task), *node)),
+                false => drop(winners.remove(&(*job, *group, *task))),
+            }
+        }
+    }
+    for ((job, group, task), node) in winners {
+        let stands = books.live(job, group).find(|(at, _)| *at == task).map(|(_, standing)| standing);
+        if let Some(other) = stands.filter(|other| other.node != node && !other.stopping) {
+            let what =
+                format!("task {group}/{task} of job {job} lives on on node {node}, and on {} as well", other.node);
+            broken.push(Broken::new("P2", format!("entry {index}: {what}")));
         }
     }
 }

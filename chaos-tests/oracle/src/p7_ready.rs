@@ -1,6 +1,7 @@
 //! P7 for ready timeouts (`readyTimeout` of a queue), in stamped time: a job is stopped as not ready only when it was
 //! not for so long, and one that is not for longer is stopped; it waits as long as was said, and nothing of it is
-//! placed or reserved meanwhile; too many time-outs in a row suspend it.
+//! placed or reserved meanwhile; too many time-outs in a row suspend it. It begins afresh when it is resumed or
+//! updated, and where its queue gives no such time any more.
 //!
 //! A job is ready when an elastic group of it, or one of a service, runs its minimum and any other all that it was
 //! started with. The books are looked at between entries. What an update changes, what comes back with its node and
@@ -75,7 +76,7 @@ impl Readinesses {
             }
             Fact::Updated { job, .. } => {
                 let found = self.jobs.entry(job).or_default();
-                (found.is_unsure, found.timeouts) = (true, None);
+                (found.is_unsure, found.timeouts, found.until_ms) = (true, Some(0), 0);
                 self.touched.insert(job);
                 return;
             }
@@ -97,12 +98,15 @@ impl Readinesses {
                 let found = self.jobs.entry(*job).or_default();
                 let running = found.running.entry(*group).or_default();
                 (*first..first + count).for_each(|task| _ = running.remove(&task));
-                let is_early = now_ms < found.until_ms && !known.0.has_returned(*job, *group, *first);
+                let is_early = now_ms < found.until_ms
+                    && !known.0.has_returned(*job, *group, *first)
+                    && !changes_queue(*job, known, rules);
                 broken.extend(is_early.then(|| begins_early(index, "placed", *job, found.until_ms, known)));
             }
             EventKind::QuotaReserved { job, .. } => {
                 let until_ms = self.jobs.entry(*job).or_default().until_ms;
-                broken.extend((now_ms < until_ms).then(|| begins_early(index, "reserved", *job, until_ms, known)));
+                let is_early = now_ms < until_ms && !changes_queue(*job, known, rules);
+                broken.extend(is_early.then(|| begins_early(index, "reserved", *job, until_ms, known)));
             }
             EventKind::JobState { job, state, .. } => {
                 let found = self.jobs.entry(*job).or_default();
@@ -156,6 +160,7 @@ impl Readinesses {
             }
         }
         self.told.clear();
+        self.forget_untimed(known, rules);
         let now_ms = known.1.now_ms;
         for job in std::mem::take(&mut self.touched) {
             if let Some(found) = self.jobs.get_mut(&job) {
@@ -175,6 +180,18 @@ impl Readinesses {
                 let what = format!("entry {index}: {name} has not been ready for {for_ms} ms under {timeout:?}");
                 broken.push(Broken::new("P7", what));
                 found.late_ms = 0;
+            }
+        }
+    }
+
+    /// Forgets the time-outs of jobs of queues that were put without a time.
+    fn forget_untimed(&mut self, known: Known<'_>, rules: &Rules<'_>) {
+        for spec in rules.queues.iter().filter(|spec| spec.ready_timeout.is_none()) {
+            // Put twice by one entry, with a time at last: what was between is not known.
+            let is_last = known.2.queue(&spec.name).is_none_or(|queue| queue.ready_timeout.is_none());
+            let of_queue = |job: &JobId| known.0.jobs.get(job).is_some_and(|known| known.queue == spec.name);
+            for (_, found) in self.jobs.iter_mut().filter(|(job, _)| of_queue(job)) {
+                (found.timeouts, found.until_ms) = (is_last.then_some(0), 0);
             }
         }
     }
@@ -241,6 +258,11 @@ fn times(timeout: &ReadyTimeout, was_ready: Option<bool>) -> (u64, u64) {
         Some(true) => (again, again),
         None => (first.min(again), first.max(again)),
     }
+}
+
+/// Whether the entry puts the queue of the job.
+fn changes_queue(job: JobId, known: Known<'_>, rules: &Rules<'_>) -> bool {
+    known.0.jobs.get(&job).is_some_and(|spec| rules.change_queue(&spec.queue))
 }
 
 fn begins_early(index: Index, what: &str, job: JobId, until_ms: u64, (books, waiting, _): Known<'_>) -> Broken {

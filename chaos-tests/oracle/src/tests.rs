@@ -20,13 +20,14 @@ mod spares;
 mod start_deadlines;
 mod strict_order;
 mod taints;
+mod turns;
 mod waiting_bounds;
 
 use super::*;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, StopCause, TopologyMode, TopologyRequest, TopologySlice,
-    TopologySpec,
+    NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, SessionId, StopCause, TopologyMode, TopologyRequest,
+    TopologySlice, TopologySpec,
 };
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ struct History {
     oracle: Oracle,
     index: u64,
     registrations: u32,
+    sender: SessionId,
 }
 
 impl History {
@@ -43,7 +45,8 @@ impl History {
         self.index += 1;
         let at_ms = self.index * 1000;
         let events = kinds.into_iter().map(|kind| Event { index: Index(self.index), at_ms, kind }).collect();
-        let entry = Entry { stamp_ms: at_ms, commands: vec![Envelope::without_session(command)] };
+        let envelope = Envelope { session: self.sender, ..Envelope::without_session(command) };
+        let entry = Entry { stamp_ms: at_ms, commands: vec![envelope] };
         let applied = Caused { outcomes: vec![outcome], events };
         self.oracle.watch(&Record::Applied {
             at_ms,
@@ -64,7 +67,6 @@ impl History {
         self.node_and(number, spec, Vec::new())
     }
 
-    /// Registers a node, and lets more happen in the same entry.
     fn node_and(&mut self, number: u32, spec: NodeSpec, more: Vec<EventKind>) -> &mut Self {
         self.registrations += 1;
         let (node, incarnation) = (NodeId(number), Incarnation(self.registrations));

@@ -37,14 +37,14 @@ type Shards = BTreeMap<Shard, Epoch>;
 /// What others do with the lines.
 #[derive(Debug, Default)]
 pub(crate) struct Abroad {
-    /// Others have work of these.
-    lines: BTreeSet<Arc<str>>,
+    /// Others have work of these, each with the first job of it.
+    lines: BTreeMap<Arc<str>, JobId>,
     /// These were waited for in vain.
     vain: BTreeMap<Arc<str>, Vain>,
     /// These were waited for as long as one is: what comes of our own jobs says whether it was in vain.
     tried: BTreeSet<Arc<str>>,
-    /// Since when lines are waited for, on the own clock.
-    waits_since_ms: Option<u64>,
+    /// Since when a line is waited for, on the own clock, and which it was last.
+    waits: Option<(u64, Arc<str>)>,
     /// Something has changed that `lines` follows from.
     changed: bool,
 }
@@ -92,8 +92,8 @@ impl Abroad {
     ) {
         let queued = |job: JobId| cell.jobs().get(job).filter(|found| !found.spec.queue.is_empty());
         let is_foreign = |job: &Job| !shards.contains_key(&job.shard);
-        let mut queued_jobs = jobs.iter().filter_map(|job| queued(*job));
-        self.changed |= queued_jobs.any(|job| is_foreign(job) || self.lines.contains(job.spec.queue.as_str()));
+        // What one gives back may be what others wait for.
+        self.changed |= jobs.iter().any(|job| queued(*job).is_some());
         for event in events {
             let EventKind::Placed { job, group, first, count, .. } = event.kind else { continue };
             let counts = |job: &&Arc<Job>| is_foreign(job) && takes_turn(job, (group, first, count));
@@ -101,7 +101,7 @@ impl Abroad {
             let line = Arc::from(found.spec.queue.as_str());
             self.vain.remove(&line);
             self.tried.remove(&line);
-            self.waits_since_ms = None;
+            self.waits = None;
             backlog.charge_abroad(&line, size.cost_of_tasks(cell, found, (GroupIndex(group), count)));
         }
     }
@@ -111,34 +111,32 @@ impl Abroad {
         if std::mem::take(&mut self.changed) {
             self.look_at_lines(now_ms, backlog, of);
         }
-        if backlog.waits_for().is_none() {
-            self.waits_since_ms = None;
-            return;
-        }
-        let since_ms = *self.waits_since_ms.get_or_insert(now_ms);
-        if now_ms < since_ms + TURN_MS {
-            return;
-        }
-        self.waits_since_ms = None;
-        // Whoever else comes first had the same time.
-        while let Some(line) = backlog.waits_for().cloned() {
-            backlog.set_others(&line, Others { have_work: true, come_first: false, are_passed: true });
+        let Some((_, line)) = self.waits.take_if(|(since_ms, _)| now_ms >= *since_ms + TURN_MS) else { return };
+        // Whoever else comes first in its tree had the same time.
+        for line in backlog.waited_for_with(&line) {
+            backlog.set_others(&line, Others { have_work: true, are_passed: true, ..Others::default() });
             self.tried.insert(line);
         }
     }
 
+    /// Takes note of whether a line is waited for, now that jobs were to be taken, and some or none were.
+    pub(crate) fn note_turn(&mut self, now_ms: u64, backlog: &Backlog<Explanation>, some: bool) {
+        let since_ms = self.waits.as_ref().filter(|_| !some).map_or(now_ms, |(since_ms, _)| *since_ms);
+        self.waits = backlog.waits_for().map(|line| (since_ms, Arc::clone(line)));
+    }
+
     fn look_at_lines(&mut self, now_ms: u64, backlog: &mut Backlog<Explanation>, (cell, shards): (&Cell, &Shards)) {
         let is_own = |shard| shards.contains_key(&shard);
-        let queues = waiting_queues(cell).filter(|queue| waits_elsewhere(cell, queue, is_own));
-        let lines: BTreeSet<Arc<str>> = queues.map(Arc::from).collect();
-        for gone in self.lines.difference(&lines) {
+        let first = |queue: &str| Some((Arc::from(queue), waits_elsewhere(cell, queue, is_own)?));
+        let lines: BTreeMap<Arc<str>, JobId> = waiting_queues(cell).filter_map(first).collect();
+        for gone in self.lines.keys().filter(|line| !lines.contains_key(*line)) {
             backlog.set_others(gone, Others::default());
         }
-        for line in &lines {
+        for (line, elsewhere) in &lines {
             let first = backlog.first_of(line).and_then(|job| cell.jobs().get(job));
             let come_first = first.is_some_and(|job| others_come_first(cell, job, is_own, AHEAD_MAX));
             let are_passed = !self.is_waited_for(line, now_ms);
-            backlog.set_others(line, Others { have_work: true, come_first, are_passed });
+            backlog.set_others(line, Others { have_work: true, first: Some(*elsewhere), come_first, are_passed });
         }
         self.lines = lines;
     }

@@ -4,7 +4,7 @@
 //! (Kueue's second-pass queue), at once when a node comes or room is given back, and whenever the job itself changes.
 
 use crate::explain::{Explanation, Obstacle};
-use crate::flavors::{Choice, choices, flavor_obstacle, may_choose};
+use crate::flavors::{choices, flavor_obstacle, may_choose};
 use crate::input::SchedulerEffect;
 use crate::plan::{Decision, PlannedJob};
 use crate::planner::{Need, Planner};
@@ -146,16 +146,7 @@ fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
 
 /// The flavors with which the whole of `job` is to be reserved, where it may have others than it has.
 fn flavors_to_reserve(view: &View<'_>, job: &Job) -> Vec<FlavorChoice> {
-    let first = || {
-        let mut choices = choices(view, job, true);
-        let may_be_asked = |choice: &Choice| {
-            let chosen = job.with_flavors(&choice.flavors);
-            !matches!(standing_as_is(view.cell(), chosen.as_ref().unwrap_or(job)), Standing::Invalid(_))
-        };
-        let at = choices.iter().position(may_be_asked).unwrap_or(0);
-        (at < choices.len()).then(|| choices.swap_remove(at))
-    };
-    let choice = if may_choose(job) { first() } else { None };
+    let choice = if may_choose(job) { choices(view, job, true).into_iter().next() } else { None };
     choice.map(|choice| choice.flavors).unwrap_or_default()
 }
 

@@ -6,7 +6,7 @@
 use crate::explain::Obstacle;
 use crate::victims::search;
 use crate::view::View;
-use ohm_cell::{Cell, Job, Preemptor, QuotaIf, QuotaLeft, WhatIf, flavors_by_group, no_offer};
+use ohm_cell::{Cell, Job, Preemptor, QuotaIf, QuotaLeft, WhatIf, asks_unknown, flavors_by_group, no_offer};
 use ohm_model::{
     FlavorChoice, FlavorFungibility, FlavorPreference, FlavorResource, GroupIndex, QueuePreemption, QueueSpec, ShapeId,
     WhenCan,
@@ -226,7 +226,17 @@ impl Search<'_> {
             found = wider;
         }
         let offer = |(_, shapes): (_, Vec<(usize, ShapeId)>)| Offer { modes: self.modes(&shapes, count), shapes };
+        self.drop_unknown(&mut found);
         found.into_iter().map(offer).collect()
+    }
+
+    /// Forgets the offers with which nobody could be asked, where there are others: they would hide what could serve.
+    fn drop_unknown<T>(&self, found: &mut Vec<(T, Vec<(usize, ShapeId)>)>) {
+        let may_be_asked =
+            |shapes: &[(usize, ShapeId)]| !shapes.iter().any(|(_, shape)| asks_unknown(self.cell, self.queue, *shape));
+        if found.iter().any(|(_, shapes)| may_be_asked(shapes)) {
+            found.retain(|(_, shapes)| may_be_asked(shapes));
+        }
     }
 
     /// Of each resource group the flavor that Kueue would take; the offer that has them all.

@@ -50,9 +50,6 @@ impl<P: Planner> SchedulerCore<P> {
             self.hear(now_ms, envelope, outcome, out);
         }
         self.with_follower(now_ms, out, |follower, effects| follower.finish(now_ms, entry, applied, effects));
-        if self.backlog.waits_for().is_some() {
-            self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
-        }
     }
 
     fn apply(&mut self, index: Index, entry: &Entry) -> Option<Applied> {

@@ -33,10 +33,15 @@ impl<P: Planner> SchedulerCore<P> {
         self.drop_outrun(now_ms, out);
         self.wake();
         self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
-        if !self.has_room() || !self.backlog.has_ready() {
+        if !self.has_room() {
             return;
         }
+        if !self.backlog.has_ready() {
+            return self.abroad.note_turn(now_ms, &self.backlog, false);
+        }
         let (work, unreserved) = self.take_work(now_ms);
+        let some = !work.jobs.is_empty() || !unreserved.is_empty();
+        self.abroad.note_turn(now_ms, &self.backlog, some);
         if !work.jobs.is_empty() {
             self.plan(now_ms, &work, out);
         }

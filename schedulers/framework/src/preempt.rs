@@ -131,19 +131,17 @@ fn for_quota<P: Planner>(
     let (cell, ways) = (board.cell(), ways(board, job));
     let chosen: Vec<Cow<'_, Job>> = ways.iter().map(|flavors| chosen(job, flavors)).collect();
     let mut search = QuotaSearch::new((planner, board), (item, dice));
-    for (flavors, job) in ways.iter().zip(&chosen) {
+    let tries = [Tasks::All, Tasks::AsManyAsMay].into_iter();
+    let mut tries = tries.flat_map(|tasks| ways.iter().zip(&chosen).map(move |(flavors, job)| (tasks, flavors, job)));
+    let planned = tries.find_map(|(tasks, flavors, job)| match standing_as_is(cell, job) {
         // What has checks to pass gets its quota first, and its place once they are ready.
-        if standing_as_is(cell, job) == Standing::Unreserved {
-            let planned = preempt_to_reserve(&search.board.view(), job, flavors, why);
-            return Preempting { planned, nodes: search.over(), pieces: 0 };
+        Standing::Unreserved if tasks == Tasks::All => preempt_to_reserve(&search.board.view(), job, flavors, why),
+        standing if standing.may_place() => {
+            let (placed, victims) = search.seek(job, tasks)?;
+            Some(into_rooms(cell, placed, flavors.clone(), victims, why))
         }
-    }
-    let tries = [Tasks::All, Tasks::AsManyAsMay].into_iter().flat_map(|tasks| {
-        let ways = ways.iter().zip(&chosen);
-        ways.map(move |(flavors, job)| (tasks, flavors, job))
+        _ => None,
     });
-    let found = tries.into_iter().find_map(|(tasks, flavors, job)| Some((flavors, search.seek(job, tasks)?)));
-    let planned = found.map(|(flavors, (placed, victims))| into_rooms(cell, placed, flavors.clone(), victims, why));
     Preempting { planned, nodes: search.over(), pieces: 0 }
 }
 

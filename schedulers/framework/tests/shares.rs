@@ -1,7 +1,7 @@
 //! Queues get their shares of a cell that is full, whatever becomes of single plans.
 
 use crate::world::{World, job};
-use ohm_model::{Class, Command, QueueSpec};
+use ohm_model::{Class, Command, FairSharing, QueueSpec, Scheduling};
 
 fn put_queue(world: &mut World, name: &str, weight_milli: u64, is_cohort: bool) {
     world.command(Command::PutQueue(QueueSpec {
@@ -113,5 +113,56 @@ fn what_fits_nowhere_is_waited_for_in_vain_only_for_a_moment() {
         world.run(5_000);
         let small = world.reference.jobs().iter().filter(|job| job.spec.queue == "small" && job.started_ms == 0);
         assert_eq!(small.count(), 0, "seed {seed}");
+    }
+}
+
+/// What the jobs of each queue use, averaged over time, in tasks of 1 cpu.
+fn usage(seed: u64, replicas: usize, queues: &[(&str, i64, u64)]) -> Vec<f64> {
+    let mut world = World::new(seed);
+    (0..4).for_each(|node| world.register(&format!("n{node}"), &[("cpu", 5_000), ("pods", 110)], 1));
+    world.take_health();
+    world.command(Command::PutScheduling(Scheduling { fair_sharing: Some(FairSharing::default()) }));
+    let quota = |cpus: i64| [("cpu".to_string(), cpus * 1000)].into();
+    let own: i64 = queues.iter().map(|(_, cpus, _)| cpus).sum();
+    let all = QueueSpec { name: "all".into(), is_cohort: true, nominal: quota(20 - own), ..QueueSpec::default() };
+    world.command(Command::PutQueue(all));
+    for &(name, cpus, weight_milli) in queues {
+        let (name, parent, nominal) = (name.to_string(), "all".to_string(), quota(cpus));
+        world.command(Command::PutQueue(QueueSpec { name, parent, nominal, weight_milli, ..QueueSpec::default() }));
+    }
+    (0..replicas).for_each(|_| world.add(Class::BATCH, false));
+    world.run(4_000);
+    for (queue, ..) in queues {
+        let jobs = (0..400).map(|number| {
+            let mut spec = job(&format!("{queue}-{number}"), Class::BATCH, 1, 1, 1_000);
+            // What failed and is tried again goes before all lines.
+            (spec.queue, spec.priority, spec.retries) = (queue.to_string(), number % 7, 0);
+            spec
+        });
+        world.submit(jobs.collect());
+    }
+    world.run(10_000);
+    let mut sums = vec![0.0; queues.len()];
+    for _ in 0..200 {
+        world.run(100);
+        for ((queue, ..), sum) in queues.iter().zip(&mut sums) {
+            let jobs = world.reference.jobs().iter().filter(|job| job.spec.queue == *queue);
+            *sum += jobs.map(|job| f64::from(job.live())).sum::<f64>() / 200.0;
+        }
+    }
+    sums
+}
+
+/// Shares are of what is used, and those of a queue with much of its own are not those of its weight: whoever has room
+/// to give looks at all queues, also at those of which others have the first job.
+#[test]
+fn replicas_share_what_is_borrowed_together() {
+    let queues = [("rich", 10, 1000), ("poor", 0, 1000), ("heavy", 2, 3000)];
+    // 8 are lent: by weight 1.6, 1.6 and 4.8.
+    let fair = [11.6, 1.6, 6.8];
+    for seed in 0..4 {
+        let found = usage(seed, 1 + seed as usize, &queues);
+        let near = found.iter().zip(fair).all(|(found, fair)| (found - fair).abs() <= 1.0);
+        assert!(near, "seed {seed}: {found:?} instead of {fair:?}");
     }
 }

@@ -7,7 +7,7 @@ use crate::answer::{
 };
 use crate::cycles;
 use crate::setting::Setting;
-use crate::settle::{Ending, Settled, note_expected_start, note_promise, settle};
+use crate::settle::{Ending, Settled, note_promise, settle, waits_for_room};
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_cell::{Cell, Job, JobState, preemptions};
@@ -40,11 +40,9 @@ fn expect_starts(world: &mut World, jobs: &[Standing], settled: &mut [Settled]) 
     if jobs.iter().all(|standing| standing.spec.active_deadline_seconds == 0) {
         return;
     }
-    let waiting = jobs.iter().zip(settled).filter(|(_, found)| found.explanation.is_some());
-    for (standing, found) in waiting.take(EXPECTED_MAX) {
-        if let Ok(job) = standing.job {
-            note_expected_start(world, job, found);
-        }
+    let known = jobs.iter().zip(settled).filter_map(|(standing, found)| Some((*standing.job.as_ref().ok()?, found)));
+    for (job, found) in known.filter(|(_, found)| waits_for_room(found)).take(EXPECTED_MAX) {
+        found.expected = world.expected_start(job);
     }
 }
 

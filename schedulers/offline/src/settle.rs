@@ -80,11 +80,10 @@ pub(crate) fn settle(world: &mut World, job: JobId, ending: Ending) -> Settled {
     settled
 }
 
-/// Takes note of by when `job`, which finds no room, would.
-pub(crate) fn note_expected_start(world: &mut World, job: JobId, settled: &mut Settled) {
+/// Whether the job waits for room, and for nobody who stops.
+pub(crate) fn waits_for_room(settled: &Settled) -> bool {
     let lacks_room = |why: &Explanation| matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
-    let waits = settled.preempts.is_empty() && settled.explanation.as_ref().is_some_and(lacks_room);
-    settled.expected = if waits { world.expected_start(job) } else { None };
+    settled.preempts.is_empty() && settled.explanation.as_ref().is_some_and(lacks_room)
 }
 
 /// Takes note of whether `job`, which was not placed, waits for those who stop for others; `promised` are those who do.

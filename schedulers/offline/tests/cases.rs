@@ -129,6 +129,22 @@ fn check(case_file: &Path) {
     assert!(differences.is_empty(), "{}:\n{}", case_file.display(), differences.join("\n"));
 }
 
+/// Jobs that wait for quota are not those for which a start is sought, however many come first.
+#[test]
+fn a_start_is_sought_for_those_that_wait_for_room() {
+    let job = |name: &str, more: &str| {
+        format!("apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{requests: {{cpu: 4}}{more}}}\n")
+    };
+    let cell = "apiVersion: ohm/v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 4, pods: 10}}\n---\n\
+                apiVersion: ohm/v1\nkind: Queue\nmetadata: {name: q}\nspec: {nominalQuota: {cpu: 1}}\n---\n\
+                apiVersion: ohm/v1\nkind: Allocation\nspec: {job: short, node: a, count: 1}\n";
+    let poor = (0..150).map(|number| job(&format!("poor-{number}"), ", queue: q"));
+    let short = job("short", ", activeDeadlineSeconds: 60, terminationGracePeriodSeconds: 10");
+    let jobs: Vec<String> = [short].into_iter().chain(poor).chain([job("waits", "")]).collect();
+    let told = answer(cell, "text", &jobs.join("---\n"));
+    assert!(told.contains("It starts within 72 s"), "{told}");
+}
+
 #[test]
 fn every_case_is_answered_as_written() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases");

@@ -9,7 +9,7 @@ use crate::subject::Subject;
 use crate::table::NodeTable;
 use crate::topology::{Tallies, Tree};
 use crate::verdicts::Memory;
-use ohm_cell::{Cell, Job, Savepoint};
+use ohm_cell::{Cell, Job, Savepoint, reserve_quota};
 use ohm_framework::{Board, View};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{JobId, NodeId, Placement, Role, SchedulingProfile, ShapeId};
@@ -94,6 +94,12 @@ impl<'v> Pass<'v> {
     pub fn recall_spares(&mut self, job: &Job) {
         let cell = self.board.cell();
         self.board.over().recall_spares(cell, job);
+    }
+
+    /// From now on the quota of `job` as a whole is taken, until that is rolled back.
+    pub fn reserve(&mut self, job: &Job) {
+        let cell = self.board.cell();
+        reserve_quota(self.board.over(), cell, job);
     }
 
     /// What `ask` says while `row` of `job` is laid as well.

@@ -2,9 +2,9 @@
 
 use crate::draft::Desk;
 use crate::pipeline::Pipeline;
-use ohm_framework::{Board, Decision, Plan, Planner, View, Work};
+use ohm_framework::{Board, Decision, Plan, PlannedJob, Planner, View, Work};
 use ohm_model::{Class, JobId, NodeId, SchedulingProfile};
-use ohm_placement::{Config, Placer};
+use ohm_placement::{Config, Pass, Placer};
 use ohm_stdx::Prng;
 use std::sync::Arc;
 
@@ -61,14 +61,10 @@ impl Planner for ProfilePlanner {
             let decision = self.pipeline.decide(desk, item, most_rows);
             if let Decision::Planned(planned) = &decision {
                 rows += planned.place.len();
+                reserve(&mut pass, planned);
             }
             pass.look_at(1);
-            let reserves = matches!(&decision, Decision::Planned(planned) if planned.reserve);
             plan.decisions.push(decision);
-            // What others may have is known once that is held.
-            if reserves {
-                break;
-            }
         }
         plan.examined = pass.examined();
         pass.end();
@@ -86,5 +82,13 @@ impl Planner for ProfilePlanner {
             *self = ProfilePlanner { follows: true, ..ProfilePlanner::new((*held).clone()) };
         }
         self.placer.reset(view);
+    }
+}
+
+/// Lays the quota that a plan reserves on the board, where its rows are.
+fn reserve(pass: &mut Pass<'_>, planned: &PlannedJob) {
+    if let Some(job) = pass.job(planned.job.job).filter(|_| planned.reserve) {
+        let chosen = job.with_flavors(&planned.flavors);
+        pass.reserve(chosen.as_ref().unwrap_or(job));
     }
 }

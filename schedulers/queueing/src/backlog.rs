@@ -195,7 +195,13 @@ impl<N> Backlog<N> {
         self.lines.charge_abroad(line, cost);
     }
 
-    /// A line whose turn it is and that others are to serve first, if that keeps back what is ready here.
+    /// The lines of the tree of `line` that others are to serve before they are served here.
+    pub fn waited_for_with(&self, line: &Arc<str>) -> Vec<Arc<str>> {
+        self.lines.waited_for_with(line)
+    }
+
+    /// A line whose turn it was when somebody was to be taken last, and that others are to serve first, if that keeps
+    /// back what is ready here.
     pub fn waits_for(&self) -> Option<&Arc<str>> {
         self.lines.waits_for()
     }
@@ -228,7 +234,7 @@ impl<N> Backlog<N> {
     fn pledge(&mut self, job: JobId, line: u32, cost: u64) {
         let Some(entry) = self.entries.get_mut(&job) else { return };
         let followed = self.kins.has_followers(entry.kin);
-        entry.pledge = Some((self.lines.pledge(line, cost, followed), followed));
+        entry.pledge = Some((self.lines.pledge(line, (job, cost), followed), followed));
     }
 
     /// Parks a job that is behind one of its kin which found no place.
@@ -298,8 +304,9 @@ impl<N> Backlog<N> {
         self.kins.close(kin, rank, blocker, note);
     }
 
-    /// The own copy has applied `index`.
+    /// The own copy has applied `index`. What choosers know has changed: who was waited for may not be any more.
     pub fn reached(&mut self, index: Index) {
+        self.lines.choose_anew();
         while let Some(&(needed, job)) = self.behind.first()
             && needed <= index
         {

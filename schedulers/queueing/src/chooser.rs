@@ -14,18 +14,3 @@ pub trait Chooser {
     /// The job was taken: what it asks for counts for those that are chosen from next.
     fn note_taken(&mut self, job: JobId);
 }
-
-/// Serves who comes first: for whoever asks only whether anybody is served.
-pub(crate) struct Anybody;
-
-impl Chooser for Anybody {
-    fn cost_of(&self, _: JobId) -> u64 {
-        0
-    }
-
-    fn first_of(&mut self, _: &mut dyn Iterator<Item = JobId>) -> usize {
-        0
-    }
-
-    fn note_taken(&mut self, _: JobId) {}
-}

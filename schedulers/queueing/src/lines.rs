@@ -11,10 +11,14 @@
 //! Several schedulers may serve one line, each its own jobs of it. What others place of a line is charged here, too,
 //! and a line of which only others have work is waited for when its turn comes: otherwise who has run out of one line
 //! would serve the rest alone. So is a line in which jobs of others come first: otherwise the fastest would serve its
-//! own first, however old those of others. Only lines of one cohort tree wait like this.
+//! own first, however old those of others. Only lines of one cohort tree wait like this: the chooser is asked about all
+//! of them, also those that others are to serve first, and where it chooses one of those the tree is passed over. Were
+//! they left out, room would go to the best of the rest, which fair sharing would have served last. For the same reason
+//! it is asked about lines of which the next job is not known yet: where it chooses one, the pass ends.
 
-use crate::chooser::{Anybody, Chooser};
+use crate::chooser::Chooser;
 use crate::rank::Rank;
+use ohm_model::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,6 +39,8 @@ pub struct Fare {
 pub struct Others {
     /// They have work of it that may be placed.
     pub have_work: bool,
+    /// The first job of that, as far as it is known.
+    pub first: Option<JobId>,
     /// Jobs of theirs come before those that are ready here.
     pub come_first: bool,
     /// They are not waited for when it is their turn.
@@ -59,6 +65,8 @@ pub(crate) struct Lines {
     elsewhere: BTreeSet<(u128, u32)>,
     /// Of how many lines others have work.
     abroad: u32,
+    /// By the root of a tree: the line that is waited for there, as the chooser said last, while nothing has changed.
+    waits: BTreeMap<Arc<str>, u32>,
     virtual_time: u128,
 }
 
@@ -73,6 +81,8 @@ struct Line {
     awaited: u32,
     /// How many were taken and not planned yet.
     taken: u32,
+    /// The last of those: what comes after it in the line is like it.
+    last_taken: Option<JobId>,
     /// Jobs of the backlog and plans under way.
     members: u32,
     strict: bool,
@@ -82,6 +92,28 @@ struct Line {
     others: Others,
     /// In a strict line: the job whose turn it is and that finds no place; nobody behind it is served.
     held_at: Option<Rank>,
+}
+
+/// Who is to be served of a tree.
+enum Turn {
+    /// This one, who is due then.
+    Serve(u128, u32, Rank),
+    /// Others are to serve this line first.
+    Wait(u32),
+    /// That is known once the jobs that were taken are planned.
+    Unsure,
+}
+
+/// A line of a tree that the chooser is asked about.
+struct Candidate {
+    due: u128,
+    line: u32,
+    /// Who is first of it here.
+    head: Option<Rank>,
+    /// The first job of it, here or elsewhere.
+    job: JobId,
+    /// What it means that the line is chosen, unless its head is served.
+    instead: Option<Turn>,
 }
 
 /// Where a line stands among the others: in `active`, `awaiting` or `elsewhere`.
@@ -167,7 +199,14 @@ impl Lines {
     /// The line that is served next, and who is first in it. Of the lines of one cohort tree that is the one that
     /// `chooser` says; trees take turns by the lines that are served in them. Nothing while that depends on what was
     /// taken. A tree in which it is the turn of a line that others are to serve first is passed over.
-    pub(crate) fn next(&self, chooser: &mut dyn Chooser) -> Option<(u32, Rank)> {
+    pub(crate) fn next(&mut self, chooser: &mut dyn Chooser) -> Option<(u32, Rank)> {
+        let mut waits = std::mem::take(&mut self.waits);
+        let next = self.next_of_all(chooser, &mut waits);
+        self.waits = waits;
+        next
+    }
+
+    fn next_of_all(&self, chooser: &mut dyn Chooser, waits: &mut BTreeMap<Arc<str>, u32>) -> Option<(u32, Rank)> {
         let mut best: Option<(u128, u32, Rank)> = None;
         let mut seen: Vec<&Arc<str>> = Vec::new();
         for &(is_idle, due, head, line) in &self.active {
@@ -183,10 +222,17 @@ impl Lines {
                 Some(root) if seen.contains(&root) => continue,
                 Some(root) => {
                     seen.push(root);
-                    if self.is_passed_over(due, line) {
+                    if waits.contains_key(root) {
                         continue;
                     }
-                    self.first_of_tree(root, (due, head, line), chooser)
+                    match self.first_of_tree(root, chooser) {
+                        Some(Turn::Serve(due, line, head)) => (due, line, head),
+                        Some(Turn::Wait(line)) => {
+                            waits.insert(Arc::clone(root), line);
+                            continue;
+                        }
+                        Some(Turn::Unsure) | None => continue,
+                    }
                 }
             };
             if best.is_none_or(|(known, ..)| found.0 < known) {
@@ -201,7 +247,7 @@ impl Lines {
         self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due)
     }
 
-    /// Whether others are to serve a line of its tree before this one, which is due then.
+    /// Whether others are to serve this line, which is due then and in no tree, before it is served here.
     fn is_passed_over(&self, due: u128, line: u32) -> bool {
         let root = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0);
         root.is_some_and(|root| self.served_first(due, line, root).is_some())
@@ -212,20 +258,38 @@ impl Lines {
         self.lines[line as usize].root.as_ref().filter(|root| self.by_name.get(*root) != Some(&line))
     }
 
-    /// Who is served of the tree with this root, in which it is the turn of this line.
-    fn first_of_tree(
-        &self,
-        root: &Arc<str>,
-        (due, head, line): (u128, Rank, u32),
-        chooser: &mut dyn Chooser,
-    ) -> (u128, u32, Rank) {
-        let of_tree = |&&(_, due, head, other): &&(bool, u128, Rank, u32)| {
-            self.tree_of(other) == Some(root) && !head.is_idle() && self.served_first(due, other, root).is_none()
-        };
-        let heads = self.active.range((false, due, head, line)..).filter(of_tree);
-        let at = chooser.first_of(&mut heads.clone().map(|(_, _, head, _)| head.job));
-        let chosen = heads.clone().nth(at).map(|&(_, due, head, line)| (due, line, head));
-        chosen.unwrap_or((due, line, head))
+    /// Whose turn it is in the tree with this root, be it that others are to serve it.
+    fn first_of_tree(&self, root: &Arc<str>, chooser: &mut dyn Chooser) -> Option<Turn> {
+        let of_tree = |line: u32| self.tree_of(line) == Some(root);
+        let own = self.active.iter().filter(|(is_idle, _, _, line)| !is_idle && of_tree(*line));
+        let own = own.map(|&(_, due, head, line)| {
+            let others = self.lines[line as usize].others;
+            let waits = others.come_first && others.are_waited_for();
+            let job = others.first.filter(|_| waits).unwrap_or(head.job);
+            Candidate { due, line, head: Some(head), job, instead: waits.then_some(Turn::Wait(line)) }
+        });
+        let awaiting = self.awaiting.iter().filter(|(_, line)| of_tree(*line)).filter_map(|&(due, line)| {
+            let job = self.lines[line as usize].last_taken?;
+            Some(Candidate { due, line, head: None, job, instead: Some(Turn::Unsure) })
+        });
+        let elsewhere = || self.elsewhere.iter().filter(|(_, line)| of_tree(*line));
+        let foreign = elsewhere().filter_map(|&(due, line)| {
+            let job = self.lines[line as usize].others.first?;
+            Some(Candidate { due, line, head: None, job, instead: Some(Turn::Wait(line)) })
+        });
+        let mut candidates: Vec<Candidate> = own.chain(awaiting).chain(foreign).collect();
+        candidates.sort_by_key(|candidate| (candidate.due, candidate.head.is_none(), candidate.head, candidate.line));
+        let at = chooser.first_of(&mut candidates.iter().map(|candidate| candidate.job));
+        let at = if at < candidates.len() { at } else { 0 };
+        let chosen = candidates.into_iter().nth(at)?;
+        // Nobody knows how the chooser would think of these: their turn comes by their tags.
+        let unknown =
+            elsewhere().find(|(due, line)| self.lines[*line as usize].others.first.is_none() && *due < chosen.due);
+        match (unknown, chosen.instead) {
+            (Some((_, line)), _) => Some(Turn::Wait(*line)),
+            (None, Some(instead)) => Some(instead),
+            (None, None) => chosen.head.map(|head| Turn::Serve(chosen.due, chosen.line, head)),
+        }
     }
 
     /// The line of the tree with this `root` that others are to serve before `line`, which is due then.
@@ -238,17 +302,35 @@ impl Lines {
         before.find(|other| self.lines[*other as usize].root.as_ref() == Some(root))
     }
 
-    /// The name of the first line that is waited for.
+    /// The name of the first line that is waited for, as of when somebody was to be served last.
     pub(crate) fn waits_for(&self) -> Option<&Arc<str>> {
         if self.abroad == 0 {
             return None;
         }
         let served_first = |&(_, due, _, line): &(bool, u128, Rank, u32)| {
-            let root = self.lines[line as usize].root.as_ref()?;
+            let root = self.lines[line as usize].root.as_ref().filter(|_| self.tree_of(line).is_none())?;
             self.served_first(due, line, root)
         };
-        let line = self.active.iter().find_map(served_first)?;
+        let alone = || self.active.iter().find_map(served_first);
+        let line = self.waits.values().next().copied().or_else(alone)?;
         self.by_name.iter().find(|(_, number)| **number == line).map(|(name, _)| name)
+    }
+
+    /// The lines of the tree of `name` that others are to serve before they are served here.
+    pub(crate) fn waited_for_with(&self, name: &Arc<str>) -> Vec<Arc<str>> {
+        let root = self.by_name.get(name).and_then(|line| self.lines[*line as usize].root.as_ref());
+        let is_waited_for = |line: &Line| {
+            line.root.as_ref() == root
+                && line.others.are_waited_for()
+                && (line.others.come_first || line.head().is_none())
+        };
+        let lines = self.by_name.iter().filter(|(_, line)| is_waited_for(&self.lines[**line as usize]));
+        lines.map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// What the chooser knows has changed: whom it chose counts no more.
+    pub(crate) fn choose_anew(&mut self) {
+        self.waits.clear();
     }
 
     /// What other schedulers do in the line from now on.
@@ -260,6 +342,7 @@ impl Lines {
             self.abroad += 1;
         }
         self.change(line, |line| line.others = others);
+        self.choose_anew_with(line);
         if before && !others.have_work {
             self.leave(line);
             self.abroad -= 1;
@@ -284,12 +367,13 @@ impl Lines {
 
     /// A job that costs so much was taken; others of its line follow it if it finds a place, or not. Returns what
     /// [`Lines::redeem`] takes.
-    pub(crate) fn pledge(&mut self, line: u32, cost: u64, followed: bool) -> u128 {
+    pub(crate) fn pledge(&mut self, line: u32, (job, cost): (JobId, u64), followed: bool) -> u128 {
         let Some(step) = self.lines.get(line as usize).map(|line| line.step(cost)) else { return 0 };
         self.change(line, |line| {
             line.pledged = line.pledged.saturating_add(step);
             line.awaited += u32::from(followed);
             line.taken += 1;
+            line.last_taken = Some(job);
         });
         step
     }
@@ -336,9 +420,20 @@ impl Lines {
         }
     }
 
-    /// Whether any line has somebody to serve now, what was taken aside.
+    /// Whether any line has somebody to serve now, what was taken aside, as far as the chooser has not said otherwise.
     pub(crate) fn has_ready(&self) -> bool {
-        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.next(&mut Anybody).is_some()
+        let may_be_served = |&(is_idle, due, _, line): &(bool, u128, Rank, u32)| match self.tree_of(line) {
+            Some(root) if !is_idle => !self.waits.contains_key(root),
+            _ => !self.is_passed_over(due, line),
+        };
+        self.active.iter().any(may_be_served) || (!self.active.is_empty() && !self.awaiting.is_empty())
+    }
+
+    /// Something of the line has changed: who was chosen in its tree counts no more.
+    fn choose_anew_with(&mut self, line: u32) {
+        if let Some(root) = self.lines[line as usize].root.as_ref().filter(|_| !self.waits.is_empty()) {
+            self.waits.remove(root);
+        }
     }
 
     /// Changes a line and keeps its place among the others right. A line that had nobody to serve for a while is owed
@@ -355,6 +450,7 @@ impl Lines {
         if was == now {
             return;
         }
+        self.choose_anew_with(number);
         if let Some((is_idle, due, head)) = was.0 {
             self.active.remove(&(is_idle, due, head, number));
         }

@@ -62,6 +62,19 @@ fn p2_lets_two_runs_of_a_kept_task_live_until_their_node_is_back() {
 }
 
 #[test]
+fn p2_wants_the_replacement_of_what_lives_on_to_stop() {
+    let told = || stopping(0, 0, 1, StopCause::Reconciled);
+    let judged = |said: Vec<EventKind>| {
+        let mut history = returned(said);
+        history.oracle.watch(&over(7_100, "b", run(0, 2)));
+        history.oracle.broken().iter().filter(|broken| broken.what.contains("as well")).count()
+    };
+    assert_eq!(judged(vec![reconciled(true)]), 1);
+    assert_eq!(judged(vec![reconciled(true), told()]), 0);
+    assert_eq!(judged(vec![reconciled(true), reconciled(false)]), 0, "it is given up in the same entry");
+}
+
+#[test]
 fn p2_wants_a_word_about_every_kept_run_that_is_back() {
     let mut history = returned(Vec::new());
     history.oracle.watch(&over(7_100, "a", run(0, 1)));
@@ -93,7 +106,7 @@ fn p2_lets_runs_of_a_node_that_was_removed_be_forgotten() {
 
 #[test]
 fn p8_takes_what_stood_there_all_the_time_for_no_new_work() {
-    let mut history = returned(vec![reconciled(true)]);
+    let mut history = returned(vec![reconciled(true), stopping(0, 0, 1, StopCause::Reconciled)]);
     let mut ended = ended(0, 0, 1, Exit::Signal(15));
     if let EventKind::Ended { incarnation, .. } = &mut ended {
         *incarnation = Incarnation(2);

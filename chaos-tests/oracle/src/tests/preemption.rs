@@ -235,6 +235,10 @@ fn p11_what_is_given_back_is_left_to_whom_it_is_for() {
     let mut repair = given_back();
     repair.happened(vec![ended(2, 2, 0, Exit::NodeLost)]).happened(vec![placed(2, 2, 1, 0)]);
     assert!(repair.broken().is_empty(), "a repair goes before new work");
+    let mut whole = given_back();
+    whole.happened(vec![ended(2, 2, 0, Exit::NodeLost)]).happened(vec![placed(2, 2, 1, 0)]);
+    whole.update(2, of("b2", "b", 4, 0), Vec::new()).happened(vec![placed(2, 3, 1, 0)]);
+    assert_eq!(whole.broken(), ["P11"], "growth after the repair was whole is no part of it");
     let mut moves = given_back();
     let (name, from, to) = (String::from("two"), vec![String::from("n0")], vec![String::from("n1")]);
     moves.happened(vec![EventKind::MoveReserved { job: JobId(2), name, tasks: 1, from, to }]);

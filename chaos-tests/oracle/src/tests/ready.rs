@@ -98,6 +98,28 @@ fn p7_sees_whoever_is_placed_before_its_back_off_is_over() {
     let mut resumed = stands(|_| {});
     resumed.late_at(24, 1, 30).both_end().happened(vec![state(0, "suspended")]).happened(vec![state(0, "pending")]);
     assert!(resumed.happened(vec![placed(0, 0, 2, 0)]).broken().is_empty(), "a person said so");
+    let late = || {
+        let mut history = stands(|_| {});
+        history.late_at(24, 1, 30).both_end();
+        history
+    };
+    let spec = |retries: u32| {
+        job("j", 2, |job| (job.queue, job.retries, job.groups[0].elastic) = ("q".into(), retries, false))
+    };
+    let mut updated = late();
+    updated.update(0, spec(7), Vec::new()).happened(vec![placed(0, 0, 2, 0)]);
+    assert!(updated.broken().is_empty(), "it may be mended");
+    assert!(updated.late_at(50, 1, 30).broken().is_empty());
+    assert_eq!(updated.both_end().happened(vec![placed(0, 0, 2, 0)]).broken(), ["P7"], "it waits again");
+    let mut second = late();
+    second.update(0, spec(7), Vec::new()).happened(vec![placed(0, 0, 2, 0)]);
+    assert_eq!(second.late_at(50, 2, 60).broken(), ["P7"], "it is the first again");
+    let mut untimed = late();
+    untimed.put(QueueSpec { ready_timeout: None, ..queue() }).happened(vec![placed(0, 0, 2, 0)]);
+    assert!(untimed.broken().is_empty(), "its queue has nobody wait");
+    let mut shorter = late();
+    shorter.put(QueueSpec { max_waiting_jobs: 9, ..queue() }).happened(vec![placed(0, 0, 2, 0)]);
+    assert_eq!(shorter.broken(), ["P7"], "it has still");
     let mut at_once = stands(|_| {});
     at_once.late_at(24, 1, 30).happened(vec![state(0, "suspended")]).happened(vec![state(0, "running")]).both_end();
     assert!(at_once.happened(vec![placed(0, 0, 2, 0)]).broken().is_empty(), "while it stops, too");

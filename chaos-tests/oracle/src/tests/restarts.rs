@@ -173,11 +173,12 @@ fn p7_lets_a_job_restart_or_not_whose_run_comes_back_in_the_entry_that_repairs_i
     let restarts = |history: &mut History| {
         history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
     };
-    assert_eq!(broken_beside(vec![back.clone()], restarts), ["P7"], "nobody planned a repair");
+    let ends = stopping(0, 0, 1, StopCause::Reconciled);
+    assert_eq!(broken_beside(vec![back.clone(), ends.clone()], restarts), ["P7"], "nobody planned a repair");
     let planned = |after: fn(&mut History)| {
         let mut history = half_lost();
         let repaired = EventKind::RepairCommitted { job, name: "j".into(), moves: Vec::new() };
-        let kinds = vec![placed(0, 0, 1, 1), repaired, back.clone()];
+        let kinds = vec![placed(0, 0, 1, 1), repaired, back.clone(), ends.clone()];
         history.entry(Command::Commit(placing(0)), Outcome::Verdict(ohm_model::Verdict::default()), kinds);
         after(&mut history);
         history.broken()

@@ -13,7 +13,6 @@
 //! ```
 //!
 //! Kept runs of groups that begin anew, and of tasks that go, are forgotten: what is newer beats them.
-//!
 //! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone
 //! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
 //! counted on from the attempts before, so that no two runs ever have one name.
@@ -21,8 +20,8 @@
 use crate::apply::Tx;
 use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::jobs::{
-    arm_deadline, clear_held, clear_nominations, finish_if_done, refuse_finished, release_reservation, restart_times,
-    set_state, tell_state,
+    arm_deadline, clear_held, clear_nominations, finish_if_done, forget_ready_timeouts, refuse_finished,
+    release_reservation, restart_times, set_state, tell_state,
 };
 use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
 use crate::apply::steps::names::check_names;
@@ -89,10 +88,11 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
 }
 
 /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, room
-/// kept for preemptors and as spares, and whom it stopped, or was stopped for. Returns what is left of the job.
+/// kept for preemptors and as spares, whom it stopped or was stopped for, its ready time-outs. Returns what is left.
 fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
     let (id, former) = (known.id, &known.spec);
     tx.preemptions.forget_turns_of(id);
+    forget_ready_timeouts(tx, id);
     let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
     let priority = spec.priority != former.priority;
     if groups || queue {

@@ -1,4 +1,5 @@
-//! Ready timeouts: a job has a time to be ready by exactly while it is to have one, and is looked at by then.
+//! Ready timeouts: a job has a time to be ready by exactly while it is to have one, and is looked at by then; it backs
+//! off only where its queue gives such a time.
 
 use crate::cell::Cell;
 use crate::check::timers::is_armed;
@@ -11,6 +12,9 @@ pub(crate) fn check_readiness(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
     let settled = readiness_of(cell, job);
     if settled != known {
         broken.push(format!("job {name} is known to be {known:?} and is {settled:?}"));
+    }
+    if known.backs_off() && timeout_of(cell, job).is_none() {
+        broken.push(format!("job {name} backs off in a queue without a time to be ready by"));
     }
     let may = job.state == JobState::Active && job.stands() && timeout_of(cell, job).is_some();
     if (known.due_ms > 0) != (may && known.unready_since_ms > 0) {

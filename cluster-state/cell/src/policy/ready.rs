@@ -6,13 +6,15 @@
 //!                                                   └─ more often than backoffLimit in a row ─▶ suspended
 //! ```
 //! The time runs while the job is active, has a queue, and something of it stands that is not to stop. It is the
-//! queue's as it is now: where that is put anew, so is the time by which a job is to be ready. What starts anew after
-//! nothing of it stood has `timeoutSeconds`. A job that was stopped so queues by the entry that stopped it.
+//! queue's as it is now: where that is put anew, so is the time by which a job is to be ready, and where it is taken
+//! away nobody backs off any more. What starts anew after nothing of it stood has `timeoutSeconds`. A job that was
+//! stopped so queues by the entry that stopped it. Its time-outs are forgotten when it is ready, resumed or updated.
 //!
-//! Invariant, swept: a job has a time to be ready by exactly while it is to have one, and will be looked at by then.
+//! Invariants, swept: a job has a time to be ready by exactly while it is to have one, and will be looked at by then;
+//! it backs off only while its queue gives such a time.
 
 use crate::apply::Tx;
-use crate::apply::steps::jobs::{set_state, tell_state};
+use crate::apply::steps::jobs::{forget_ready_timeouts, set_state, tell_state};
 use crate::cell::Cell;
 use crate::policy::stops::stop_whole;
 use crate::state::jobs::{Group, Job, JobState};
@@ -33,11 +35,10 @@ pub(crate) fn settle_readiness(tx: &mut Tx<'_>) {
         if former == now {
             continue;
         }
-        let found = tx.job_mut(id);
-        found.readiness = now;
-        if former.timeouts > 0 && now.was_ready {
-            found.reason.clear();
+        if now.timeouts == 0 {
+            forget_ready_timeouts(tx, id);
         }
+        tx.job_mut(id).readiness = now;
         if now.due_ms != former.due_ms && now.due_ms > 0 {
             tx.arm(now.due_ms, Timer::Ready(id));
         }
@@ -46,7 +47,10 @@ pub(crate) fn settle_readiness(tx: &mut Tx<'_>) {
 
 /// What is to be known of the readiness of `job` now, after what was known of it before.
 pub(crate) fn readiness_of(cell: &Cell, job: &Job) -> Readiness {
-    let mut known = job.readiness;
+    let (mut known, timeout) = (job.readiness, timeout_of(cell, job));
+    if timeout.is_none() {
+        (known.timeouts, known.until_ms) = (0, 0);
+    }
     if job.state != JobState::Active || job.spec.queue.is_empty() || !job.stands() {
         let is_over = matches!(job.state, JobState::Finished(_));
         let until_ms = if is_over { 0 } else { known.until_ms };
@@ -58,7 +62,7 @@ pub(crate) fn readiness_of(cell: &Cell, job: &Job) -> Readiness {
     if known.unready_since_ms == 0 {
         known.unready_since_ms = cell.now_ms.max(1);
     }
-    let seconds = timeout_of(cell, job).map(|timeout| timeout.seconds(known.was_ready));
+    let seconds = timeout.map(|timeout| timeout.seconds(known.was_ready));
     known.due_ms = seconds.map_or(0, |seconds| {
         let seconds = if bug::is_planted(Bug::HasteReadyTimeout) { seconds.div_ceil(2) } else { seconds };
         known.unready_since_ms.saturating_add(seconds.saturating_mul(1000))
@@ -71,9 +75,12 @@ pub(crate) fn timeout_of(cell: &Cell, job: &Job) -> Option<ReadyTimeout> {
     cell.quota.get(&job.spec.queue)?.spec.ready_timeout
 }
 
-/// The queue that was put gives other times than before to what stands.
+/// The queue that was put gives other times than before to what stands, or none to what waits for them.
 pub(crate) fn retime_jobs(tx: &mut Tx<'_>, spec: &QueueSpec) {
-    let of_queue = |job: &&Arc<Job>| job.spec.queue == spec.name && job.live() > 0;
+    let of_queue = |job: &&Arc<Job>| {
+        let has_times = job.live() > 0 || job.readiness.timeouts > 0;
+        job.spec.queue == spec.name && has_times
+    };
     let jobs: Vec<JobId> = tx.jobs.iter().filter(of_queue).map(|job| job.id).collect();
     jobs.into_iter().for_each(|id| tx.touch_job(id));
 }
@@ -104,7 +111,7 @@ fn time_out(tx: &mut Tx<'_>, id: JobId) {
     let is_last = timeout.is_last(attempt);
     let until_ms = if is_last { 0 } else { tx.now_ms.saturating_add(timeout.backoff_ms(attempt)) };
     let limit = timeout.backoff_limit;
-    let reason = reason_of(seconds, attempt, limit, is_last);
+    let reason = reason_of(&name, seconds, attempt, limit, is_last);
     stop_whole(tx, id, StopCause::ReadyTimeout, &reason);
     let version = tx.index();
     let job = tx.job_mut(id);
@@ -120,15 +127,15 @@ fn time_out(tx: &mut Tx<'_>, id: JobId) {
     }
 }
 
-/// What happened, for people.
-fn reason_of(seconds: u64, attempt: u32, limit: Option<u32>, is_last: bool) -> String {
+/// What happened, for people. Who may be late `limit` times has one attempt more than that.
+fn reason_of(name: &str, seconds: u64, attempt: u32, limit: Option<u32>, is_last: bool) -> String {
+    let late = format!("not ready within {seconds} s (readyTimeout), attempt {attempt}");
     match limit {
-        Some(limit) if is_last => format!(
-            "not ready within {seconds} s, {attempt} times in a row (readyTimeout, backoffLimit {limit}); \
-             `ohm resume` has it start again"
-        ),
-        Some(limit) => format!("not ready within {seconds} s (readyTimeout), attempt {attempt} of {limit}"),
-        None => format!("not ready within {seconds} s (readyTimeout), attempt {attempt}"),
+        Some(limit) if is_last => {
+            format!("{late} and the last (backoffLimit {limit}); `ohm resume {name}` has it start again")
+        }
+        Some(limit) => format!("{late} of {}", u64::from(limit) + 1),
+        None => late,
     }
 }
 

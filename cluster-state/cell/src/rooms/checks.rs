@@ -26,6 +26,11 @@ pub(crate) fn is_checked(cell: &Cell, queue: &QueueSpec, shape: ShapeId) -> bool
     queue.admission_checks.iter().any(|check| is_for(cell, check, shape))
 }
 
+/// Whether some check of `queue` is for what has this shape, and its class is not known: nobody can be asked.
+pub fn asks_unknown(cell: &Cell, queue: &QueueSpec, shape: ShapeId) -> bool {
+    queue.admission_checks.iter().any(|check| is_unknown(cell, check) && is_for(cell, check, shape))
+}
+
 /// Whether a reservation changes anything for `job`: its quota is not reserved, or it is and its checks were not asked,
 /// because its queue had none for it by then, or the job ran.
 pub(crate) fn reserves(cell: &Cell, job: &Job) -> bool {
@@ -83,10 +88,9 @@ fn admission_by(cell: &Cell, job: &Job, queue: Option<QueueId>, shapes: ShapesOf
     if checks.is_empty() || job.stands() || !checks.iter().any(may_be_asked) {
         return Standing::Free;
     }
-    let is_unknown = |check: &AdmissionCheck| cell.provisioning_classes.get(&check.name).is_none();
-    if !avoids(cell, (job, queue), shapes, is_unknown) {
+    if !avoids(cell, (job, queue), shapes, |check| is_unknown(cell, check)) {
         let mut checks = queue.admission_checks.iter();
-        let unknown = checks.find(|check| is_unknown(check) && is_asked(cell, job, check, shapes));
+        let unknown = checks.find(|check| is_unknown(cell, check) && is_asked(cell, job, check, shapes));
         let (queue, class) = (&job.spec.queue, unknown.map_or("", |check| &check.name));
         return Standing::Invalid(format!("queue \"{queue}\" asks provisioning class \"{class}\", which is not known"));
     }
@@ -96,6 +100,11 @@ fn admission_by(cell: &Cell, job: &Job, queue: Option<QueueId>, shapes: ShapesOf
         // Nor is it placed with a flavor that nobody is asked about: what was said of it is waited out.
         due_ms => Standing::BackOff(due_ms),
     }
+}
+
+/// Whether nobody can be asked for `check`.
+fn is_unknown(cell: &Cell, check: &AdmissionCheck) -> bool {
+    cell.provisioning_classes.get(&check.name).is_none()
 }
 
 /// The shape that a group has.

@@ -144,6 +144,12 @@ pub fn drop_preemption(over: &mut Overlay, job: JobId) {
     over.preempting.retain(|under_way| under_way.job != job);
 }
 
+/// Charges the queue of `job` with what it asks for as a whole, as once that is reserved.
+pub fn reserve_quota(over: &mut Overlay, cell: &Cell, job: &Job) {
+    let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
+    charge_all(over, cell, job, missing);
+}
+
 /// Gives back what `job` is charged, and no room.
 pub fn free_quota(over: &mut Overlay, cell: &Cell, job: &Job) {
     charge_all(over, cell, job, charged(cell, job).into_iter().map(|(column, amount)| (column, -amount)));

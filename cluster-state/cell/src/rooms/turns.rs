@@ -15,7 +15,7 @@ use crate::state::admission::Standing;
 use crate::state::jobs::Job;
 use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::turns::Turn;
-use ohm_model::{FlavorResource, Lease, SessionId, ShapeId, Shard};
+use ohm_model::{FlavorResource, JobId, Lease, SessionId, ShapeId, Shard};
 use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
@@ -104,16 +104,16 @@ pub fn waiting_queues(cell: &Cell) -> impl Iterator<Item = &str> {
     cell.turns.queues()
 }
 
-/// Whether a job of `queue` waits to start that is none of those that `is_own` says, has a scheduler, and finds the
-/// quota that it needs. Only the first of them is looked at, as far as it is among the first of the queue.
-pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool) -> bool {
+/// The job of `queue` that waits to start, is none of those that `is_own` says, has a scheduler, and finds the quota
+/// that it needs. Only the first of them is looked at, as far as it is among the first of the queue.
+pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool) -> Option<JobId> {
     if cell.turns.shards(queue).all(&is_own) {
-        return false;
+        return None;
     }
-    let foreign = first_in_line(cell, queue, None).find(|job| !is_own(job.shard));
-    let (Some(job), Some(at)) = (foreign, cell.quota.find(queue)) else { return false };
-    let mut ceded = Ceded::default();
-    holder_of(cell, job.shard).is_some() && ceded.asks(cell, job, at) && ceded.fits(cell, at)
+    let job = first_in_line(cell, queue, None).find(|job| !is_own(job.shard))?;
+    let (at, mut ceded) = (cell.quota.find(queue)?, Ceded::default());
+    let may_start = holder_of(cell, job.shard).is_some() && ceded.asks(cell, job, at) && ceded.fits(cell, at);
+    may_start.then_some(job.id)
 }
 
 /// Whether jobs of its queue that wait to start, and are none of those that `is_own` says, come before `job`: so many

@@ -36,6 +36,7 @@ pub(crate) enum Stand {
     Ready,
     Waits,
     Held(StopPolicy),
+    TimedOut(u64),
 }
 
 /// The wait before the attempt that follows this one.
@@ -79,7 +80,9 @@ impl PlainJob {
 
 impl Plain {
     pub(crate) fn stand(&self, id: JobId) -> Stand {
-        self.held(id).map_or_else(|| self.stand_by_checks(id), Stand::Held)
+        let held = self.held(id).map(Stand::Held);
+        let held = held.or_else(|| self.jobs[&id].ready.until_ms.map(Stand::TimedOut));
+        held.unwrap_or_else(|| self.stand_by_checks(id))
     }
 
     /// The checks of a queue; the model knows no flavors.
@@ -110,6 +113,7 @@ impl Plain {
         match stand {
             Stand::Free | Stand::Ready => Ok(()),
             Stand::Held(_) => Err(ConflictReason::QueueHeld),
+            Stand::TimedOut(until_ms) => Err(ConflictReason::BacksOff(until_ms)),
             Stand::Unreserved | Stand::Waits => Err(ConflictReason::NotReserved),
         }
     }

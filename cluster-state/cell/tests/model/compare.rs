@@ -2,6 +2,7 @@
 
 use crate::admission::{PlainAdmission, PlainCheck};
 use crate::brought::PlainRelease;
+use crate::ready::PlainReady;
 use crate::repair_requests::PlainRequest;
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
@@ -123,6 +124,20 @@ fn compare_admission(found: &Job, expected: &PlainAdmission) -> Result<(), Strin
     same("failures", &admission.failures, &expected.failures)
 }
 
+fn compare_ready(found: &Job, expected: &PlainJob) -> Result<(), String> {
+    let known = found.readiness;
+    let some = |ms: u64| (ms > 0).then_some(ms);
+    let ready = PlainReady {
+        since_ms: some(known.unready_since_ms),
+        was_ready: known.was_ready,
+        due_ms: some(known.due_ms),
+        timeouts: known.timeouts,
+        until_ms: some(known.until_ms),
+    };
+    same("readiness", ready, expected.ready)?;
+    same("place in the queue", found.queued, expected.queued)
+}
+
 fn compare_requests(found: &Job, expected: &PlainJob) -> Result<(), String> {
     let request = |request: &ohm_cell::RepairRequest| PlainRequest {
         number: request.number,
@@ -151,6 +166,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     same("shard", found.shard, expected.shard)?;
     same("reservation", !found.reserved.is_empty(), expected.reserved)?;
     compare_admission(found, &expected.admission)?;
+    compare_ready(found, expected)?;
     let (mut lost, mut leaving) = (BTreeSet::new(), BTreeMap::new());
     for entry in &found.repairs.unhealthy {
         let Some(node) = entry.node else { continue };

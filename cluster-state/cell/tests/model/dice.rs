@@ -42,6 +42,12 @@ impl World {
         {
             return (PEOPLE, Command::PutQueue(queue));
         }
+        if self.times_queues
+            && self.dice.chance(150)
+            && let Some(queue) = self.timed_queue()
+        {
+            return (PEOPLE, Command::PutQueue(queue));
+        }
         let command = match self.dice.below(104) {
             100..102 => self.cut_off(),
             102..104 if self.cell.kept().is_empty() => Command::Tick,

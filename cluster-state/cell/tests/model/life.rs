@@ -187,7 +187,7 @@ impl Plain {
         let mut job = PlainJob {
             state: if spec.suspended { State::Suspended } else { State::Active },
             version: self.index,
-            submitted: self.index,
+            queued: self.index,
             submitted_ms: self.now_ms,
             shard,
             tasks: Default::default(),
@@ -195,6 +195,7 @@ impl Plain {
             domain: vec![None; spec.groups.len()],
             reserved: false,
             admission: Default::default(),
+            ready: Default::default(),
             repair: Default::default(),
             moving: Default::default(),
             leaving: Default::default(),
@@ -217,7 +218,6 @@ impl Plain {
         self.jobs.insert(id, job);
     }
 
-    /// Whether it could be put: a class that is there keeps its value.
     pub(crate) fn cancel(&mut self, id: JobId) -> bool {
         match self.jobs[&id].state {
             State::Cancelled => true,
@@ -251,13 +251,13 @@ impl Plain {
         };
         if job.state == from {
             (job.state, job.version) = (to, version);
+            job.ready = if suspended { job.ready } else { job.ready.afresh() };
             if suspended {
                 job.release();
                 job.drop_repair();
                 self.forget_kept_of(id);
                 self.stop_job(id, StopCause::Suspended);
             } else if let Some(first) = &mut job.first_placed_ms {
-                // The whole time again.
                 *first = self.now_ms;
                 let due = self.now_ms + job.spec.active_deadline_seconds * 1000;
                 if job.spec.active_deadline_seconds > 0 {
@@ -458,6 +458,7 @@ impl Plain {
             Alarm::Claim(id) => self.end_claims(id),
             Alarm::Idle(node) => self.end_idle(node),
             Alarm::RepairRequest(id) => self.repair_request_due(id),
+            Alarm::Ready(id) => self.ready_due(id),
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 self.end_heads_on(node, |hold| hold.is_over(now_ms));

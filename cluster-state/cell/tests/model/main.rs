@@ -19,6 +19,7 @@ mod moves;
 mod plans;
 mod priorities;
 mod profiles;
+mod ready;
 mod repair;
 mod repair_requests;
 mod spares;
@@ -47,7 +48,7 @@ fn the_cell_does_what_the_plain_model_does() {
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
     let mut asked_for_repairs = 0;
-    let (mut heads, mut ceded, mut stopped) = (0, 0, 0);
+    let (mut heads, mut ceded, mut stopped, mut timed_out) = (0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -68,6 +69,7 @@ fn the_cell_does_what_the_plain_model_does() {
         heads += world.plain.heads_made;
         ceded += world.plain.have_ceded;
         stopped += world.plain.stopped;
+        timed_out += world.plain.timed_out;
         taken_back += world.plain.taken_back;
         asked_for_repairs += world.plain.asked_for_repairs;
     }
@@ -81,6 +83,7 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(heads * 800 > steps, "{heads} jobs became the head of their line in {steps} steps");
     assert!(ceded * 3000 > steps, "{ceded} jobs left quota to others in {steps} steps");
     assert!(stopped * 8000 > steps, "{stopped} jobs were stopped by their queues in {steps} steps");
+    assert!(timed_out * 8000 > steps, "{timed_out} jobs were not ready in time in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
     assert!(

@@ -2,6 +2,7 @@
 
 use crate::admission::PlainAdmission;
 use crate::brought::PlainRelease;
+use crate::ready::PlainReady;
 use crate::repair_requests::PlainRequest;
 use ohm_model::{
     Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition,
@@ -76,7 +77,8 @@ pub(crate) struct PlainJob {
     pub(crate) spec: JobSpec,
     pub(crate) state: State,
     pub(crate) version: Index,
-    pub(crate) submitted: Index,
+    /// The entry by which it queues: its submission, or when it was not ready in time last.
+    pub(crate) queued: Index,
     pub(crate) submitted_ms: u64,
     pub(crate) shard: Shard,
     pub(crate) tasks: BTreeMap<(u16, u32), PlainTask>,
@@ -85,6 +87,7 @@ pub(crate) struct PlainJob {
     pub(crate) domain: Vec<Option<Vec<String>>>,
     pub(crate) reserved: bool,
     pub(crate) admission: PlainAdmission,
+    pub(crate) ready: PlainReady,
     pub(crate) repair: PlainRepair,
     /// Tasks that leave their nodes, with room for each.
     pub(crate) moving: BTreeSet<(u16, u32)>,
@@ -204,6 +207,7 @@ pub(crate) enum Alarm {
     Claim(JobId),
     Idle(NodeId),
     RepairRequest(JobId),
+    Ready(JobId),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -239,6 +243,8 @@ pub(crate) struct Plain {
     pub(crate) spares_used: u64,
     /// How many jobs were stopped because their queue was drained.
     pub(crate) stopped: u64,
+    /// How many jobs were not ready in time.
+    pub(crate) timed_out: u64,
     /// How many kept runs have lived on.
     pub(crate) returned: u64,
     pub(crate) queues: BTreeMap<String, QueueSpec>,

@@ -33,7 +33,8 @@ impl Plain {
     }
 
     pub(crate) fn judge_not_held(&self, id: JobId) -> Result<(), ConflictReason> {
-        self.held(id).map_or(Ok(()), |_| Err(ConflictReason::QueueHeld))
+        self.held(id).map_or(Ok(()), |_| Err(ConflictReason::QueueHeld))?;
+        self.jobs[&id].ready.until_ms.map_or(Ok(()), |until_ms| Err(ConflictReason::BacksOff(until_ms)))
     }
 
     pub(crate) fn judge_more_spares(&self, id: JobId) -> Result<(), ConflictReason> {

@@ -20,7 +20,7 @@ impl Plain {
         if goes_first || !limits || self.waits_to_start(own) && self.is_enough_for_all(trial, &own.spec.queue) {
             return ceded;
         }
-        let turn = |id: JobId| (Reverse(self.jobs[&id].spec.priority), self.jobs[&id].submitted, id);
+        let turn = |id: JobId| (Reverse(self.jobs[&id].spec.priority), self.jobs[&id].queued, id);
         let is_before = |other: &&JobId| {
             let job = &self.jobs[*other];
             let foreign = facts.holder(job.shard).is_some_and(|other| other != holder);

@@ -141,6 +141,7 @@ impl Plain {
     }
 
     fn change(&mut self, id: JobId, old: &PlainJob, spec: JobSpec) {
+        self.forget_timeouts(id);
         let regrouped = spec.groups != old.spec.groups;
         if regrouped || spec.priority != old.spec.priority {
             self.clear_holds_of(id, PlainHold::is_preemptor);

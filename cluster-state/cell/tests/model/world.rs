@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) adds_taints: bool,
     /// Whether queues are held and drained.
     pub(crate) holds_queues: bool,
+    /// Whether queues give their jobs a time to be ready.
+    pub(crate) times_queues: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -100,6 +102,7 @@ impl World {
             adds_classes: seed % 5 == 1,
             adds_taints: seed % 4 == 2,
             holds_queues: seed % 6 == 1,
+            times_queues: seed % 6 == 5,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),
@@ -179,6 +182,7 @@ impl World {
         self.plain.give_owed_room(&self.freed);
         self.plain.settle_repair_requests();
         self.plain.settle_idle();
+        self.plain.settle_ready();
         self.plain.date_taints();
         self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));

@@ -10,6 +10,7 @@ mod disk;
 mod drains;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod fairness;
 mod faults;
 mod heads;
 mod kept;

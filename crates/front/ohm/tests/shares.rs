@@ -1,6 +1,8 @@
 //! Queues share what there is by their weights, for as long as all of them have work.
 
 use crate::cell;
+use crate::fairness::run::measure;
+use crate::fairness::scene::Scale;
 
 use cell::{Cell, ohm};
 use serde_json::Value;
@@ -95,4 +97,22 @@ fn one_queue_is_planned_by_all_replicas() {
     cell.stop();
     let placed = placed_by_session(&cell.data_dir());
     assert_eq!((placed.len(), placed.values().sum::<usize>() >= 60), (4, true), "{placed:?}");
+}
+
+/// What `benches/fairness.rs` measures at length on a large cell.
+#[test]
+fn queues_and_cohorts_share_fairly_and_again_after_a_change() {
+    let scale = Scale {
+        seed: 3,
+        nodes: 20,
+        cpus: 4,
+        queues: 6,
+        cohorts: 2,
+        jobs: 240,
+        replicas: 2,
+        job_seconds: (4, 10),
+        seconds: (20, 20),
+        percent: 5.0,
+    };
+    assert_eq!(measure(&scale, |text| eprintln!("{text}")), Vec::<String>::new());
 }

@@ -110,11 +110,32 @@ fn what_is_reserved_next_is_said() {
 }
 
 #[test]
-fn one_pass_reserves_once() {
-    let mut world = world(&[("spot", 4), ("od", 4)], Some("bring"));
+fn one_pass_reserves_for_several_jobs_as_far_as_the_quota_goes() {
+    let mut world = world(&[("spot", 7), ("od", 4)], Some("bring"));
     let mut planner = fresh();
-    world.extend("job a queue=q\ngroup g count=3 cpu=1\njob b queue=q\ngroup g count=3 cpu=1", &mut planner);
-    assert_eq!(world.plan_all(&["a", "b"], &mut planner).len(), 1, "b is looked at once the quota of a is held");
+    for name in ["a", "b", "c", "d"] {
+        world.extend(&format!("job {name} queue=q\ngroup g count=3 cpu=1"), &mut planner);
+    }
+    let decisions = world.plan_all(&["a", "b", "c", "d"], &mut planner);
+    let told: Vec<String> = decisions.iter().map(|decision| world.text(decision)).collect();
+    assert_eq!(told[..3], ["reserves", "reserves", "g 0-2 on o1"], "spot has quota for two");
+    assert!(matches!(decisions[3], ohm_framework::Decision::Unplaced(_)), "{}", told[3]);
+    for (name, decision) in ["a", "b", "c"].iter().zip(&decisions) {
+        let verdict = world.commit(decision).expect("a verdict");
+        assert_eq!(verdict.conflicts, vec![], "{name}");
+    }
+    assert_eq!(["a", "b", "c"].map(|name| asked(&world, name)), [1, 1, 0]);
+    assert_eq!(world.cell.invariants(), Vec::<String>::new());
+}
+
+#[test]
+fn a_class_that_nobody_knows_hides_no_flavor_for_which_others_may_be_stopped() {
+    for flavors in [[("spot", 4), ("od", 4)], [("od", 4), ("spot", 4)]] {
+        let mut world = world(&flavors, None);
+        world.extend("job low queue=q\ngroup g cpu=4 select=pool:od\nplace low", &mut fresh());
+        world.extend("wait 1000\njob high queue=q priority=5\ngroup g cpu=4", &mut fresh());
+        check_next(&mut world, "high", &mut fresh(), "low -> 1 on o1");
+    }
 }
 
 #[test]

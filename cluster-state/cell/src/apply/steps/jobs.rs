@@ -138,14 +138,24 @@ pub(crate) fn arm_deadline(tx: &mut Tx<'_>, job: JobId) {
     }
 }
 
-/// A resumed job has its whole time again, as in Kubernetes; the time-out of before may have passed meanwhile. How
-/// often it was not ready in time counts no more.
+/// A resumed job has its whole time again, as in Kubernetes; the time-out of before may have passed meanwhile.
 pub(crate) fn restart_times(tx: &mut Tx<'_>, job: JobId) {
     let now_ms = tx.now_ms.max(1);
-    let readiness = &mut tx.job_mut(job).readiness;
-    (readiness.timeouts, readiness.until_ms) = (0, 0);
+    forget_ready_timeouts(tx, job);
     if tx.job(job).started_ms > 0 {
         tx.job_mut(job).started_ms = now_ms;
         arm_deadline(tx, job);
+    }
+}
+
+/// How often the job was not ready in time counts no more, and it waits for that no longer.
+pub(crate) fn forget_ready_timeouts(tx: &mut Tx<'_>, job: JobId) {
+    if tx.job(job).readiness.timeouts == 0 {
+        return;
+    }
+    let found = tx.job_mut(job);
+    (found.readiness.timeouts, found.readiness.until_ms) = (0, 0);
+    if found.state == JobState::Active {
+        found.reason.clear();
     }
 }

@@ -57,7 +57,7 @@ async fn a_job_that_was_not_ready_in_time_says_so_everywhere() {
     let left = readiness["dueMs"].as_u64().unwrap() - readiness["unreadySinceMs"].as_u64().unwrap();
     assert_eq!((left, &readiness["timeouts"]), (20_000, &json!(null)), "{page}");
     world.ticks(20);
-    let reason = "not ready within 20 s (readyTimeout), attempt 1 of 1";
+    let reason = "not ready within 20 s (readyTimeout), attempt 1 of 2";
     let (_, explained) = world.get("/v1/jobs/a/explain").await;
     assert_eq!(explained["summary"], format!("a stops, and then waits: {reason}."));
     world.end(run, "n1", ohm_model::Exit::Signal(15));
@@ -77,7 +77,7 @@ async fn a_job_that_was_not_ready_in_time_says_so_everywhere() {
     assert_eq!(page["waiting"][0]["reason"], explained["summary"]);
     let (_, events) = world.get("/v1/events?job=a").await;
     let late = events["events"].as_array().unwrap().iter().find(|event| event["kind"] == "readyTimeout").unwrap();
-    let told = "job a is stopped and waits for 50 s: not ready within 20 s (readyTimeout of queue q), attempt 1 of 1";
+    let told = "job a is stopped and waits for 50 s: not ready within 20 s (readyTimeout of queue q), attempt 1 of 2";
     assert_eq!(late["message"], told);
 }
 

@@ -38,12 +38,15 @@ pub(super) fn of_timeout(late: &ReadyTimeoutEvent, view: EventView) -> EventView
     let message = match (late.until_ms, late.limit) {
         (0, limit) => {
             let limit = limit.unwrap_or_default();
-            format!("job {name} is suspended: {reason}, {attempt} times in a row (backoffLimit {limit})")
+            format!(
+                "job {name} is suspended: {reason}, attempt {attempt} and the last (backoffLimit {limit}); \
+                 `ohm resume {name}` has it start again"
+            )
         }
         (until_ms, limit) => {
             let wait = until_ms.saturating_sub(view.at_ms).div_ceil(1000);
-            let limit = limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
-            format!("job {name} is stopped and waits for {wait} s: {reason}, attempt {attempt}{limit}")
+            let attempts = limit.map(|limit| format!(" of {}", u64::from(limit) + 1)).unwrap_or_default();
+            format!("job {name} is stopped and waits for {wait} s: {reason}, attempt {attempt}{attempts}")
         }
     };
     EventView { kind: "readyTimeout".into(), message, job: name.clone(), reason, ..view }

@@ -133,7 +133,7 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
         let left = length(job.start_deadline_ms.saturating_sub(style.now_ms));
         lines.push(("Deadline", format!("fails in {left} unless it starts (pendingTimeoutSeconds)")));
     }
-    lines.push(("Ready", super::ready::readiness_line(&job.readiness, style)));
+    lines.push(("Ready", super::ready::readiness_line(&summary.name, &summary.state, &job.readiness, style)));
     lines.push(("Admission", super::admission::admission_line(&job.admission, style)));
     lines.push(("Repair", repair(&job.repair, style)));
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
