@@ -34,6 +34,7 @@ mod input;
 mod moves;
 mod pass;
 mod scheduler;
+mod shares;
 mod ticket;
 mod turns;
 mod verdict;

@@ -20,7 +20,7 @@ pub(crate) const FORESIGHT_MS: u64 = 300_000;
 
 /// How much a subqueue has used, for its weight: whose is smaller comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UsageKey(pub(crate) u128);
+pub struct UsageKey(pub u128);
 
 impl UsageKey {
     /// Of a subqueue of weight 0.
@@ -130,6 +130,11 @@ impl Subqueues {
     /// All subqueues, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Subqueue> {
         self.by_name.values()
+    }
+
+    /// The queues whose jobs come in the order of what their subqueues have used, by name.
+    pub fn ordered_queues(&self) -> impl Iterator<Item = &str> {
+        self.books.keys().map(String::as_str)
     }
 
     pub(crate) fn put(&mut self, subqueue: Subqueue) {
