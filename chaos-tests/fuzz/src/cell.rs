@@ -130,6 +130,7 @@ pub(crate) fn documents() -> Vec<Command> {
     let command = |content| match content {
         Content::Job(job) => Command::SubmitJobs { jobs: vec![*job] },
         Content::Queue(spec) => Command::PutQueue(spec),
+        Content::Subqueue(spec) => Command::PutSubqueue(spec),
         Content::ResourceFlavor(flavor) => Command::PutResourceFlavor(flavor),
         Content::Scheduling(scheduling) => Command::PutScheduling(scheduling),
         Content::Topology(spec) => Command::PutTopology(spec),

@@ -58,6 +58,7 @@ mod spares;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod usage;
 mod waiting;
 
 use ohm_model::{Command, Entry, Index, JobId, Outcome, Sequence, SessionId};
@@ -105,6 +106,7 @@ pub struct Oracle {
     quotas: p8_quota::Quotas,
     waiting_bounds: p8_waiting_bounds::WaitingBounds,
     turns: turns::Turns,
+    usage: usage::UsageBooks,
     spares: spares::Spares,
     earmarks: earmarks::Earmarks,
     owed_room: p7_owed_room::OwedRoom,
@@ -144,7 +146,7 @@ impl Oracle {
         let by_session = facts::taken(entry, applied, &mut self.answered);
         let taken: Vec<facts::Taken<'_>> = by_session.iter().map(|(_, taken)| *taken).collect();
         let mut out_of_turn = OutOfTurn::before(entry.stamp_ms, &by_session, &self.ledger());
-        let mut strict_order = StrictOrder::before(&by_session, &self.ledger());
+        let mut strict_order = StrictOrder::before(entry.stamp_ms, &by_session, &self.ledger());
         self.turns.entry_begins(&by_session);
         let room_before = self.owed_room.before(&self.ledger(), &taken);
         let rules = facts::rules(&taken);
@@ -243,6 +245,7 @@ impl Oracle {
         self.slices.entry_over(index, &self.books, broken);
         self.waiting_bounds.entry_over(index, (taken, rules), self.quotas.tree(), broken);
         self.quotas.entry_over(index, rules, &self.books, broken);
+        self.usage.entry_over(self.waiting.now_ms, taken, (&self.books, &self.quotas));
         let known = (&self.books, &self.waiting, self.quotas.tree());
         self.held_queues.entry_over(index, rules, known, broken);
         self.readinesses.entry_over(index, known, rules, broken);
@@ -309,6 +312,7 @@ impl Oracle {
             earmarks: &self.earmarks,
             quotas: &self.quotas,
             turns: &self.turns,
+            usage: &self.usage,
             preemptions: &self.preemptions,
             counted: Counted::default(),
         }

@@ -17,6 +17,7 @@ use crate::quota::{QuotaTree, add, asks};
 use crate::rooms::{Room, Rooms, rooms_beside};
 use crate::spares::Spares;
 use crate::turns::Turns;
+use crate::usage::{Precedence, UsageBooks};
 use crate::waiting::{GroupWait, Wait, Waiting};
 use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId, QueueingStrategy, StopPolicy};
 use std::cell::OnceCell;
@@ -35,6 +36,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) earmarks: &'a Earmarks,
     pub(crate) quotas: &'a Quotas,
     pub(crate) turns: &'a Turns,
+    pub(crate) usage: &'a UsageBooks,
     pub(crate) preemptions: &'a Preemptions,
     pub(crate) counted: Counted,
 }
@@ -142,7 +144,12 @@ impl Ledger<'_> {
         let queue = self.quotas.tree().queue(&spec.queue);
         let is_strict = queue.is_some_and(|queue| queue.queueing_strategy == QueueingStrategy::StrictFifo);
         let found = self.books.jobs.get(&other).filter(|found| is_strict && found.queue == spec.queue);
-        found.is_some_and(|found| self.turns.of(other, found) < self.turns.of(job, spec)) && !self.stands(other)
+        let comes_before = |found: &JobSpec| match self.usage.precedes(found, spec, self.waiting.now_ms) {
+            Precedence::Before | Precedence::Unknown => true,
+            Precedence::Equal => self.turns.of(other, found) < self.turns.of(job, spec),
+            Precedence::After => false,
+        };
+        found.is_some_and(comes_before) && !self.stands(other)
     }
 
     /// Which tasks of a group wait, and how many of them must be placed together. Of a held queue only those count that
@@ -222,7 +229,8 @@ impl Ledger<'_> {
 
     /// Whether quota may be left to a job that comes before `job` in its queue, or for which others stop.
     pub(crate) fn may_cede(&self, job: JobId, spec: &JobSpec) -> bool {
-        self.turns.may_cede((job, spec), (self.books, self.waiting, self.claims)) || self.is_quota_promised(job, spec)
+        self.turns.may_cede((job, spec, self.usage.orders(&spec.queue)), (self.books, self.waiting, self.claims))
+            || self.is_quota_promised(job, spec)
     }
 
     /// Whether anybody else under the same root is to have what others give back.

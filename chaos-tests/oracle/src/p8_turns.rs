@@ -2,7 +2,8 @@
 //! taken by one that comes after it and is planned by another scheduler.
 //!
 //! Judged is the first job of a queue without checks, to which nothing has happened since it was submitted, while its
-//! patience lasts; and only entries in which nothing takes quota but later jobs that start.
+//! patience lasts; and only entries in which nothing takes quota but later jobs that start. Queues with
+//! `usageBasedOrder` are judged where they are StrictFIFO (`p8_strict_order.rs`).
 
 use crate::facts::{Fact, Taken};
 use crate::history::Broken;
@@ -38,7 +39,8 @@ impl OutOfTurn {
         });
         let jobs: BTreeSet<JobId> = rows.map(|row| row.job).collect();
         let specs = jobs.iter().filter_map(|job| ledger.books.jobs.get(job));
-        let queues: BTreeSet<&String> = specs.map(|spec| &spec.queue).filter(|queue| !queue.is_empty()).collect();
+        let by_turn = |queue: &&String| !queue.is_empty() && !ledger.usage.orders(queue);
+        let queues: BTreeSet<&String> = specs.map(|spec| &spec.queue).filter(by_turn).collect();
         let now_ms = ledger.waiting.now_ms.max(stamp_ms);
         let first = |queue: &String| Some((queue.clone(), first_of(queue, ledger, now_ms)?));
         let first = queues.into_iter().filter_map(first).collect();

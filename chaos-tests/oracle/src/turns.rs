@@ -98,17 +98,18 @@ impl Turns {
         self.since_ms.get(&job).map_or(0, |since_ms| since_ms.saturating_add(patience_ms))
     }
 
-    /// Whether quota may be left to a job that comes before `job` in its queue.
+    /// Whether quota may be left to a job that comes before `job` in its queue; any may where what their parts have used
+    /// says who does.
     pub(crate) fn may_cede(
         &self,
-        (job, spec): (JobId, &JobSpec),
+        (job, spec, by_usage): (JobId, &JobSpec, bool),
         (books, waiting, claims): (&Books, &Waiting, &Claims),
     ) -> bool {
         let comes_before = |other: JobId| {
             let Some(found) = books.jobs.get(&other).filter(|found| found.queue == spec.queue) else { return false };
             let patient = waiting.now_ms < self.patient_until_ms(other, found);
             (patient || claims.heads().any(|head| head == other))
-                && self.of(other, found) < self.of(job, spec)
+                && (by_usage || self.of(other, found) < self.of(job, spec))
                 && self.are_apart(found, spec)
                 && books.live_of(other).next().is_none()
         };

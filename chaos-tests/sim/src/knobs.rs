@@ -3,7 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use crate::workload::{Lines, ReadyTimes};
+use crate::workload::{Lines, ReadyTimes, Subqueues};
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -77,6 +77,8 @@ pub(crate) struct Knobs {
     pub(crate) lines: Lines,
     /// In which time queues have their jobs be ready.
     pub(crate) ready_times: ReadyTimes,
+    /// Whether queues have subqueues, and order their jobs by what those have used.
+    pub(crate) subqueues: Subqueues,
 }
 
 impl Knobs {
@@ -128,6 +130,7 @@ impl Knobs {
             own_class: None,
             lines: Lines::default(),
             ready_times: ReadyTimes::default(),
+            subqueues: Subqueues::default(),
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -176,7 +179,8 @@ impl Knobs {
     pub(crate) fn with_lines(self, seed: u64) -> Self {
         let lines = if self.is_large() { Lines::default() } else { Lines::drawn(seed, self.queues) };
         let ready_times = ReadyTimes::drawn(seed, self.queues && !self.is_large());
-        Knobs { lines, ready_times, ..self }
+        let subqueues = Subqueues::drawn(seed, self.queues && !self.is_large());
+        Knobs { lines, ready_times, subqueues, ..self }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -5,12 +5,14 @@ mod lines;
 mod preemption;
 mod profiles;
 mod ready;
+mod subqueues;
 
 pub(crate) use jobs::job;
 pub(crate) use lines::{Lines, Stop};
 use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 pub(crate) use ready::ReadyTimes;
+pub(crate) use subqueues::Subqueues;
 
 use crate::faults::Change;
 use crate::knobs::Knobs;

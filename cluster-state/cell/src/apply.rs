@@ -17,6 +17,7 @@ mod put_queue;
 mod put_resource_flavor;
 mod put_scheduling;
 pub(crate) mod put_scheduling_profile;
+mod put_subqueue;
 mod put_topology;
 mod register_node;
 mod release_node;
@@ -53,6 +54,7 @@ use crate::policy::ready::settle_readiness;
 use crate::policy::repair_requests::settle_repair_requests;
 use crate::policy::spares::settle_spares;
 use crate::policy::start_deadlines::settle_start_deadlines;
+use crate::policy::subqueues::settle_usage;
 use crate::policy::turns::settle_turns;
 use crate::policy::waiting::settle_waiting;
 use crate::rooms::reads::session_name;
@@ -86,6 +88,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_repair_requests(&mut tx);
         settle_idle(&mut tx);
         settle_turns(&mut tx);
+        settle_usage(&mut tx);
         settle_readiness(&mut tx);
         settle_start_deadlines(&mut tx);
         settle_waiting(&mut tx);
@@ -161,6 +164,8 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::Commit(transaction) => Ok(commit::commit(tx, session, transaction)),
         Command::PutQueue(spec) => put_queue::put_queue(tx, spec),
         Command::RemoveQueue { name } => put_queue::remove_queue(tx, name),
+        Command::PutSubqueue(subqueue) => put_subqueue::put_subqueue(tx, subqueue),
+        Command::RemoveSubqueue { name } => put_subqueue::remove_subqueue(tx, name),
         Command::PutTopology(spec) => put_topology::put_topology(tx, spec),
         Command::RemoveTopology { name } => put_topology::remove_topology(tx, name),
         Command::PutPriorityClass(class) => put_priority_class::put_priority_class(tx, class),

@@ -17,6 +17,7 @@ use crate::state::resources::ResourceNames;
 use crate::state::runs::Runs;
 use crate::state::sessions::Sessions;
 use crate::state::shapes::{Shape, Shapes};
+use crate::state::subqueues::Subqueues;
 use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
 use crate::state::turns::Turns;
@@ -62,6 +63,7 @@ pub struct Cell {
     pub(crate) priority_classes: PriorityClasses,
     pub(crate) provisioning_classes: ProvisioningClasses,
     pub(crate) profiles: Profiles,
+    pub(crate) subqueues: Subqueues,
     pub(crate) sessions: Sessions,
     pub(crate) nominations: Nominations,
     pub(crate) preemptions: Preemptions,
@@ -139,6 +141,11 @@ impl Cell {
     /// Queues and cohorts, and the flavors of which they give quota.
     pub fn quota(&self) -> &Quota {
         &self.quota
+    }
+
+    /// Subqueues, and what they have used.
+    pub fn subqueues(&self) -> &Subqueues {
+        &self.subqueues
     }
 
     /// Priority classes.

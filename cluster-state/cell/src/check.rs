@@ -16,6 +16,7 @@ mod shapes;
 mod spares;
 mod start_deadlines;
 mod stops;
+mod subqueues;
 mod sweep;
 mod timers;
 
@@ -28,6 +29,7 @@ use crate::check::preemptions::check_preemptions;
 use crate::check::quota::check_quota;
 use crate::check::runs::{check_kept, sweep_run};
 use crate::check::shapes::check_shapes;
+use crate::check::subqueues::check_subqueues;
 use crate::state::brought::Brought;
 use crate::state::requests::direct_usage;
 use crate::state::turns::Turns;
@@ -44,6 +46,7 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
         check_job_promises(cell, job, &mut broken);
     }
     check_quota(cell, &direct_usage(cell), &mut broken);
+    check_subqueues(cell, &mut broken);
     check_kept(cell, &mut broken);
     check_preemptions(cell, &mut broken);
     check_shapes(cell, &mut broken);

@@ -15,6 +15,7 @@ pub(crate) mod repair_requests;
 pub(crate) mod spares;
 pub(crate) mod start_deadlines;
 pub(crate) mod stops;
+pub(crate) mod subqueues;
 pub(crate) mod survivors;
 pub(crate) mod tolerations;
 pub(crate) mod turns;

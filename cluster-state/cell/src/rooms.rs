@@ -7,6 +7,7 @@ pub(crate) mod grid;
 pub(crate) mod heads;
 pub(crate) mod laying;
 pub(crate) mod nominations;
+pub(crate) mod order;
 pub(crate) mod overlay;
 pub(crate) mod planned_rooms;
 mod promised;

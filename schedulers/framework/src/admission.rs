@@ -11,7 +11,7 @@ use crate::planner::{Need, Planner};
 use crate::preempt::preempt_to_reserve;
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
-use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing, kept_back_by, standing_as_is};
+use ohm_cell::{Cell, CheckState, HeldUsage, Job, JobState, Overlay, Standing, kept_back_over, standing_as_is};
 use ohm_model::{FlavorChoice, Grain, JobId, SessionId};
 use ohm_stdx::bug::{self, Bug};
 
@@ -49,7 +49,7 @@ pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Optio
 pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
     let what = match cell.standing(job) {
         _ if job.state != JobState::Active => return None,
-        Standing::Free | Standing::Ready => return out_of_turn(cell, job, |_| false),
+        Standing::Free | Standing::Ready => return out_of_turn(cell, job, &HeldUsage::new(), |_| false),
         Standing::Held(policy) => return Some(Obstacle::Held { queue: job.spec.queue.clone(), policy }),
         Standing::Invalid(problem) => return Some(invalid(&problem)),
         Standing::BackOff(due_ms) => {
@@ -66,7 +66,7 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
         }
         Standing::Checking => checks_text(job),
         Standing::Unreserved => {
-            if let Some(obstacle) = out_of_turn(cell, job, |_| false) {
+            if let Some(obstacle) = out_of_turn(cell, job, &HeldUsage::new(), |_| false) {
                 return Some(obstacle);
             }
             let over = Overlay::default();
@@ -81,8 +81,8 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
 }
 
 /// Who comes before `job` in a StrictFIFO queue, if anybody does who does not start already.
-fn out_of_turn(cell: &Cell, job: &Job, starts: impl Fn(JobId) -> bool) -> Option<Obstacle> {
-    let first = kept_back_by(cell, job).find(|first| !starts(first.id))?.id;
+fn out_of_turn(cell: &Cell, job: &Job, held: &HeldUsage, starts: impl Fn(JobId) -> bool) -> Option<Obstacle> {
+    let first = kept_back_over(cell, job, held).find(|first| !starts(first.id))?.id;
     Some(Obstacle::Turn { queue: job.spec.queue.clone(), first })
 }
 
@@ -155,7 +155,8 @@ impl<P: Planner> SchedulerCore<P> {
     pub(crate) fn pass_of(&self, job: JobId) -> Option<Pass> {
         let found = self.follower.cell().jobs().get(job)?;
         let need = need_now(self.follower.cell(), &self.planner, found)?;
-        if let Some(obstacle) = out_of_turn(self.follower.cell(), found, |first| self.flights.starts(first)) {
+        let held = self.holds.of_parts(&found.spec.queue);
+        if let Some(obstacle) = out_of_turn(self.follower.cell(), found, &held, |first| self.flights.starts(first)) {
             return Some(Pass::Wait(obstacle));
         }
         Some(match self.follower.cell().standing(found) {

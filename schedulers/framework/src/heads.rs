@@ -1,11 +1,12 @@
 //! Who may become the head of its line: jobs that found no room, how long they wait, and who was passed over.
 
-use ohm_cell::{Cell, Job};
+use ohm_cell::{Cell, HeldUsage, Job, is_ordered_by_usage, usage_key};
 use ohm_model::{Event, EventKind, Index, JobId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The order in which jobs are due, whichever scheduler plans them: by priority, then by when they came to it.
+/// The order in which jobs are due, whichever scheduler plans them: by priority, then by when they came to it. In a queue
+/// with `usageBasedOrder` what its subqueues have used goes before that.
 type Turn = (Reverse<i32>, Index, JobId);
 
 /// Jobs that found no room: until when none in time is sought for them, in stamped time, and who was passed over since.
@@ -57,15 +58,34 @@ impl Heads {
             if last.replace(*job) != Some(*job)
                 && let Some(job) = cell.jobs().get(*job)
             {
-                self.pass(job);
+                self.pass(cell, job);
             }
         }
     }
 
     /// Some of `job` was placed.
-    fn pass(&mut self, job: &Job) {
-        let placed = turn(job);
+    fn pass(&mut self, cell: &Cell, placed_job: &Job) {
+        let placed = turn(placed_job);
+        if is_ordered_by_usage(cell, &placed_job.spec.queue) {
+            self.pass_parts(cell, placed_job);
+        }
         while let Some(waiting) = self.waiting.first().copied().filter(|waiting| *waiting < placed) {
+            self.waiting.remove(&waiting);
+            self.turns.remove(&waiting.2);
+            self.passed.insert(waiting.2);
+        }
+    }
+
+    /// Whatever their turns, jobs of parts of its queue that have used less were due before it.
+    fn pass_parts(&mut self, cell: &Cell, placed: &Job) {
+        let key = |part: &str| usage_key(cell, &placed.spec.queue, part, &HeldUsage::new());
+        let own = key(&placed.spec.subqueue);
+        let is_due = |waiting: &&Turn| {
+            let job = cell.jobs().get(waiting.2).filter(|job| job.spec.queue == placed.spec.queue);
+            job.is_some_and(|job| job.spec.subqueue != placed.spec.subqueue && key(&job.spec.subqueue) < own)
+        };
+        let due: Vec<Turn> = self.waiting.iter().filter(is_due).copied().collect();
+        for waiting in due {
             self.waiting.remove(&waiting);
             self.turns.remove(&waiting.2);
             self.passed.insert(waiting.2);

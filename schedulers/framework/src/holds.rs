@@ -2,7 +2,7 @@
 //! before the verdicts arrive don't collide with each other.
 
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Job, Overlay, drop_preemption, lay_preemption};
+use ohm_cell::{Cell, HeldUsage, Job, Overlay, drop_preemption, is_ordered_by_usage, lay_preemption};
 use ohm_model::{FlavorResource, JobId, NodeId, SessionId, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub struct Holds {
     over: Overlay,
     /// What is charged to each queue. What that passes on to cohorts depends on what the cell charges at the time.
     quota: BTreeMap<Arc<str>, BTreeMap<FlavorResource, i64>>,
+    /// The same by part, of queues whose jobs come in the order of what their subqueues have used.
+    parts: BTreeMap<Arc<str>, HeldUsage>,
 }
 
 /// What one transaction holds: everything needed to give it back, whatever has become of its jobs meanwhile.
@@ -23,6 +25,7 @@ pub struct Taken {
     preemptor: Option<JobId>,
     rooms: ohm_cell::Taken,
     quota: Vec<(Arc<str>, FlavorResource, i64)>,
+    parts: Vec<(Arc<str>, String, FlavorResource, i64)>,
 }
 
 impl Taken {
@@ -56,7 +59,7 @@ impl Holds {
     /// the room that tasks on the move will have reserved, and its spares. Rows of jobs or groups that do not exist
     /// take nothing. Hand what comes back to [`Holds::give_back`].
     pub fn take(&mut self, cell: &Cell, transaction: &Transaction) -> Taken {
-        let (mut quota, from) = (Vec::new(), self.over.savepoint());
+        let (mut taken, from) = (Taken::default(), self.over.savepoint());
         let jobs = Jobs::of(cell, transaction);
         let job = |id| jobs.get(id);
         for row in &transaction.place {
@@ -64,26 +67,26 @@ impl Holds {
             let Some(shape) = cell.shape_of(job, usize::from(row.group.0)) else { continue };
             self.over.place(cell, job, row);
             if job.reserved.is_empty() {
-                self.charge(job, &shape.charges, row.count, &mut quota);
+                self.charge(cell, job, (&shape.charges, row.count), &mut taken);
             }
         }
         for job in transaction.reserve.iter().filter_map(|id| job(*id)) {
             let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
-            self.charge(job, &missing.collect::<Vec<_>>(), 1, &mut quota);
+            self.charge(cell, job, (&missing.collect::<Vec<_>>(), 1), &mut taken);
         }
         for room in transaction.nominate.iter().filter(|room| room.is_move() || room.is_spare()) {
             let Some(job) = job(room.job) else { continue };
             let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { continue };
             self.over.take_nominated(cell, job, room);
             if room.is_spare() {
-                self.charge(job, &shape.charges, room.count, &mut quota);
+                self.charge(cell, job, (&shape.charges, room.count), &mut taken);
             }
         }
         let preemptor = transaction.jobs.first().filter(|_| !transaction.preempt.is_empty()).map(|guard| guard.job);
         if let Some(job) = preemptor {
             lay_preemption(&mut self.over, job, transaction);
         }
-        Taken { preemptor, rooms: self.over.keep(cell, from), quota }
+        Taken { preemptor, rooms: self.over.keep(cell, from), ..taken }
     }
 
     /// Gives back what a transaction held.
@@ -102,6 +105,22 @@ impl Holds {
                 self.quota.remove(queue);
             }
         }
+        for (queue, part, column, amount) in &taken.parts {
+            let Some(parts) = self.parts.get_mut(queue) else { continue };
+            if let Some(sums) = parts.get_mut(part) {
+                *sums.entry(*column).or_insert(0) -= amount;
+                sums.retain(|_, sum| *sum != 0);
+            }
+            parts.retain(|_, sums| !sums.is_empty());
+            if parts.is_empty() {
+                self.parts.remove(queue);
+            }
+        }
+    }
+
+    /// What is held of each part of a queue whose jobs come in the order of what its parts have used.
+    pub fn of_parts(&self, queue: &str) -> HeldUsage {
+        self.parts.get(queue).cloned().unwrap_or_default()
     }
 
     /// What `session` sees of `cell` now, less what is held.
@@ -126,10 +145,10 @@ impl Holds {
 
     fn charge(
         &mut self,
+        cell: &Cell,
         job: &Job,
-        charges: &[(FlavorResource, i64)],
-        count: u32,
-        charged: &mut Vec<(Arc<str>, FlavorResource, i64)>,
+        (charges, count): (&[(FlavorResource, i64)], u32),
+        charged: &mut Taken,
     ) {
         if job.spec.queue.is_empty() {
             return;
@@ -138,11 +157,18 @@ impl Holds {
             Some((known, _)) => Arc::clone(known),
             None => Arc::from(job.spec.queue.as_str()),
         };
+        let by_usage = is_ordered_by_usage(cell, &queue);
         let sums = self.quota.entry(Arc::clone(&queue)).or_default();
         for &(column, request) in charges {
             let amount = request.saturating_mul(i64::from(count));
             *sums.entry(column).or_insert(0) += amount;
-            charged.push((Arc::clone(&queue), column, amount));
+            charged.quota.push((Arc::clone(&queue), column, amount));
+            if by_usage {
+                let part =
+                    self.parts.entry(Arc::clone(&queue)).or_default().entry(job.spec.subqueue.clone()).or_default();
+                *part.entry(column).or_insert(0) += amount;
+                charged.parts.push((Arc::clone(&queue), job.spec.subqueue.clone(), column, amount));
+            }
         }
     }
 }

@@ -35,6 +35,7 @@ mod input;
 mod moves;
 mod pass;
 mod scheduler;
+mod shares;
 mod ticket;
 mod turns;
 mod verdict;

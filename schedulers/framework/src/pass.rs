@@ -12,6 +12,7 @@ use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::preempt::{preempt, seeks_victims};
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
+use crate::shares::ordered_queues;
 use crate::turns::Turns;
 use ohm_cell::preemptions;
 use ohm_client::SessionInput;
@@ -31,6 +32,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// One pass of bounded work.
     pub(crate) fn proceed(&mut self, now_ms: u64, out: &mut Vec<SchedulerEffect>) {
         self.drop_outrun(now_ms, out);
+        self.follow_usage();
         self.wake();
         self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
         if !self.has_room() {
@@ -286,8 +288,12 @@ impl<P: Planner> SchedulerCore<P> {
 
 /// The jobs whose turn it is, in order.
 fn take_jobs<P: Planner>(core: &mut SchedulerCore<P>) -> Vec<JobId> {
+    core.key_parts();
     let session = core.follower.member().session().unwrap_or_default();
-    let mut turns = Turns::new(core.holds.view(core.follower.cell(), session), &core.size);
+    let cell = core.follower.cell();
+    let held: Vec<_> = ordered_queues(cell).map(|queue| (queue, core.holds.of_parts(queue))).collect();
+    let turns = Turns::new(core.holds.view(cell, session), &core.size);
+    let mut turns = held.into_iter().fold(turns, |turns, (queue, held)| turns.with_held(queue, held));
     let mut steps = core.config.jobs_per_pass.saturating_mul(TAKE_STEPS);
     let backlog = &mut core.backlog;
     let jobs = std::iter::from_fn(|| backlog.take(&mut steps, &mut turns));

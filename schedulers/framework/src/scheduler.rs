@@ -13,7 +13,7 @@ use crate::victims::live::LiveJobs;
 use crate::view::View;
 use ohm_cell::Cell;
 use ohm_client::{Follower, FollowerCore, LeaseConfig, Member, MemberConfig, MemberEffect, SessionInput};
-use ohm_model::{Envelope, Epoch, JobId, Lease, NodeId, Role, SessionId, Shard};
+use ohm_model::{Envelope, Epoch, Index, JobId, Lease, NodeId, Role, SessionId, Shard};
 use ohm_queueing::Backlog;
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +70,10 @@ pub struct SchedulerCore<P> {
     /// Gained in this step; their jobs are gathered at its end.
     pub(crate) gained: BTreeSet<Shard>,
     pub(crate) changes: Changes,
+    /// The entry at which the parts of lines got their keys last.
+    pub(crate) keyed_at: Option<Index>,
+    /// In which order the parts of StrictFIFO lines were seen last.
+    pub(crate) part_order: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     /// What turns of queues are paid in.
     pub(crate) size: CellSize,
     pub(crate) counters: Counters,
@@ -130,6 +134,8 @@ impl<P: Planner> SchedulerCore<P> {
             changes: Changes { all: true, ..Changes::default() },
             size: CellSize::default(),
             counters: Counters::default(),
+            keyed_at: None,
+            part_order: BTreeMap::new(),
             sweep_due_ms: 0,
             sweeping: false,
             again_asked: false,

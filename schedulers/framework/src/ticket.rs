@@ -2,7 +2,7 @@
 
 use crate::explain::{Explanation, Miss, Obstacle};
 use crate::planner::Need;
-use ohm_cell::{Cell, Job, PODS, preemptions};
+use ohm_cell::{Cell, Job, PODS, is_ordered_by_usage, preemptions};
 use ohm_model::{ClassKind, ResourceId};
 use ohm_queueing::{Blocker, Rank, Ticket};
 use ohm_stdx::{codec, hash};
@@ -41,12 +41,14 @@ pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
     let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
     let starts = need == Need::Start && job.live() == 0;
-    Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated || backs_off), starts, mark }
+    let part = if is_ordered_by_usage(cell, &job.spec.queue) { job.spec.subqueue.as_str() } else { "" };
+    let kin = kin_of(job, part, need, nominated || backs_off);
+    Ticket { rank, line, part: part.into(), shard: job.shard, kin, starts, mark }
 }
 
-/// Jobs that never ran, ask for the same, for as long, and wait in one queue are kin; every other job is unlike all
+/// Jobs that never ran, ask for the same, for as long, and wait in one part of a queue are kin; every other job is unlike all
 /// others.
-fn kin_of(job: &Job, need: Need, is_unlike: bool) -> Arc<[u8]> {
+fn kin_of(job: &Job, part: &str, need: Need, is_unlike: bool) -> Arc<[u8]> {
     let untouched = job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.pending.len() == spec.count);
     if need != Need::Start || is_unlike || !untouched || !job.reserved.is_empty() {
         return codec::encode(&(0u8, job.id)).into();
@@ -63,7 +65,7 @@ fn kin_of(job: &Job, need: Need, is_unlike: bool) -> Arc<[u8]> {
     let grace_ms = job.spec.groups.iter().map(|group| group.task.grace_ms).max();
     let deadline_seconds = job.spec.active_deadline_seconds;
     let ends = (deadline_seconds > 0).then_some((deadline_seconds, grace_ms, job.started_ms));
-    codec::encode(&(1u8, &job.spec.queue, (job.spec.preempts, ends), groups)).into()
+    codec::encode(&(1u8, (&job.spec.queue, part), (job.spec.preempts, ends), groups)).into()
 }
 
 /// Which change could help a job with this explanation.

@@ -11,7 +11,7 @@
 use crate::cost::CellSize;
 use crate::flavors::{choices, may_choose};
 use crate::view::View;
-use ohm_cell::{Cell, Job, QueueId, QuotaIf, Share};
+use ohm_cell::{Cell, HeldUsage, Job, QueueId, QuotaIf, Share, is_ordered_by_usage, usage_key};
 use ohm_model::{FlavorResource, JobId};
 use ohm_queueing::Chooser;
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub struct Turns<'a> {
     tree: Option<QuotaIf<'a>>,
     /// What jobs ask for, as far as that was worked out.
     asked: BTreeMap<JobId, Vec<(FlavorResource, i64)>>,
+    /// What is under way or taken of queues whose jobs come in the order of what their subqueues have used.
+    held: BTreeMap<&'a str, HeldUsage>,
 }
 
 /// What the first job of a queue asks for.
@@ -44,7 +46,24 @@ struct Contestant {
 impl<'a> Turns<'a> {
     /// On this picture; turns are paid in parts of `size`.
     pub fn new(view: View<'a>, size: &'a CellSize) -> Self {
-        Turns { view, size, taken: Vec::new(), tree: None, asked: BTreeMap::new() }
+        Turns { view, size, taken: Vec::new(), tree: None, asked: BTreeMap::new(), held: BTreeMap::new() }
+    }
+
+    /// Where so much of a queue is under way already, by its parts.
+    pub(crate) fn with_held(mut self, queue: &'a str, held: HeldUsage) -> Self {
+        self.held.insert(queue, held);
+        self
+    }
+
+    /// The key that the job's part of its queue has with this job, and with what was taken before.
+    fn key_with(&mut self, job: &'a Job) -> u128 {
+        let (cell, queue, part) = (self.cell(), job.spec.queue.as_str(), job.spec.subqueue.as_str());
+        let tree = QuotaIf::over(self.view.what());
+        let asked = self.ask(&tree, job);
+        let held = self.held.entry(queue).or_default();
+        let sums = held.entry(part.to_string()).or_default();
+        asked.into_iter().for_each(|(column, amount)| *sums.entry(column).or_insert(0) += amount);
+        usage_key(cell, queue, part, held).0
     }
 
     fn cell(&self) -> &'a Cell {
@@ -99,6 +118,11 @@ impl Chooser for Turns<'_> {
         if self.job(job).is_some_and(|job| !job.spec.queue.is_empty()) {
             self.taken.push(job);
         }
+    }
+
+    fn key_after(&mut self, job: JobId) -> Option<(&str, u128)> {
+        let job = self.job(job).filter(|job| is_ordered_by_usage(self.cell(), &job.spec.queue))?;
+        Some((&job.spec.subqueue, self.key_with(job)))
     }
 
     fn first_of(&mut self, heads: &mut dyn Iterator<Item = JobId>) -> usize {

@@ -1,7 +1,7 @@
 //! Explanations in plain words. Every sentence repeats what was counted; none promises more.
 
 use crate::explain::{Explanation, Miss, NearMiss, Obstacle};
-use ohm_cell::{Cell, FlavorMiss, Job, NoOffer, column_name, preemptions};
+use ohm_cell::{Cell, FlavorMiss, HeldUsage, Job, NoOffer, column_name, preemptions, usage_key, waiting_jobs};
 use ohm_model::{FlavorResource, GroupIndex, JobId, ResourceId, resources};
 
 impl Explanation {
@@ -65,11 +65,17 @@ impl Explanation {
             }
             Obstacle::NoFlavor { queue, why, .. } => no_flavor_text(queue, why),
             Obstacle::Quota { queue, column, asked, available, ceded } => {
-                quota_text(cell, (queue, *column), (*asked, *available, *ceded))
+                let text = quota_text(cell, (queue, *column), (*asked, *available, *ceded));
+                let first = waiting_jobs(cell, queue).next();
+                let used = first.zip(job).and_then(|(first, job)| used_less(cell, first, job));
+                used.map_or(text.clone(), |used| format!("{text} {used}"))
             }
             Obstacle::Turn { queue, first } => {
-                let first = cell.jobs().get(*first).map_or("another job", |job| job.spec.name.as_str());
-                format!("It waits its turn: {first} comes first in queue {queue}, which is StrictFIFO.")
+                let first = cell.jobs().get(*first);
+                let name = first.map_or("another job", |first| first.spec.name.as_str());
+                let used = first.zip(job).and_then(|(first, job)| used_less(cell, first, job));
+                let used = used.map(|used| format!(" {used}")).unwrap_or_default();
+                format!("It waits its turn: {name} comes first in queue {queue}, which is StrictFIFO.{used}")
             }
             Obstacle::Held { queue, policy } => {
                 format!("Its {}: nothing that waits of it is placed until that is None.", policy.reason(queue))
@@ -255,4 +261,15 @@ fn no_flavor_text(queue: &str, why: &NoOffer) -> String {
             format!("Flavors of queue {queue} suit the job, but no node can have the labels of all that it needs.")
         }
     }
+}
+
+/// Why `first` comes before `job` in their queue, if that is because its part of it has used less.
+fn used_less(cell: &Cell, first: &Job, job: &Job) -> Option<String> {
+    let (queue, parts) = (&job.spec.queue, [&first.spec.subqueue, &job.spec.subqueue]);
+    let [key, own] = parts.map(|part| usage_key(cell, queue, part, &HeldUsage::new()));
+    let name =
+        |part: &str| if part.is_empty() { "what names the queue itself".into() } else { format!("subqueue {part}") };
+    let [first, own_name] = parts.map(|part| name(part));
+    (key < own)
+        .then(|| format!("Jobs of {first} come before it, since that has used less for its weight than {own_name}."))
 }

@@ -11,5 +11,6 @@ mod repair;
 mod shares;
 mod stops;
 mod strict_order;
+mod subqueues;
 mod words;
 mod world;

@@ -9,7 +9,7 @@
 use crate::settle::{Ending, Settled, note_promise, settle};
 use crate::standing::Standing;
 use crate::world::World;
-use ohm_cell::{Job, Overlay};
+use ohm_cell::{HeldUsage, Job, Overlay, UsageKey, usage_key};
 use ohm_framework::{CellSize, Decision, Need, Turns, need_of, rank_of};
 use ohm_model::{JobId, QueueingStrategy};
 use ohm_queueing::{Backlog, Rank, Ticket};
@@ -68,7 +68,16 @@ impl Passes<'_> {
             let (line, shard) = (Arc::from(found.spec.queue.as_str()), found.shard);
             // Nobody's fate says anything about another one.
             let kin = job.0.to_le_bytes().as_slice().into();
-            self.heads.put(Ticket { rank: *rank, line, shard, kin, starts: found.live() == 0, mark: found.version.0 });
+            let part = "".into();
+            self.heads.put(Ticket {
+                rank: *rank,
+                line,
+                part,
+                shard,
+                kin,
+                starts: found.live() == 0,
+                mark: found.version.0,
+            });
         }
         let before = self.world.fork();
         let mut is_changed = false;
@@ -82,16 +91,18 @@ impl Passes<'_> {
 
     /// The first job of each queue that waits and is not parked, with its rank and its place in the files.
     fn first_of_each(&self) -> BTreeMap<JobId, (Rank, usize)> {
-        let mut first: BTreeMap<&str, (Rank, usize)> = BTreeMap::new();
+        let mut first: BTreeMap<&str, ((u8, UsageKey), Rank, usize)> = BTreeMap::new();
         for (at, standing) in self.jobs.iter().enumerate() {
             let Some(job) = standing.job.as_ref().ok().and_then(|job| self.world.job(*job)) else { continue };
             let need = need_of(&self.world.cell, job).filter(|need| *need != Need::Spare);
             let Some(need) = need.filter(|_| !self.parked.contains(&job.id)) else { continue };
-            let own = (rank_of(job, need), at);
+            let rank = rank_of(job, need);
+            let key = usage_key(&self.world.cell, &job.spec.queue, &job.spec.subqueue, &HeldUsage::new());
+            let own = ((rank.urgency, key), rank, at);
             let known = first.entry(job.spec.queue.as_str()).or_insert(own);
             *known = own.min(*known);
         }
-        first.into_values().map(|(rank, at)| (rank.job, (rank, at))).collect()
+        first.into_values().map(|(_, rank, at)| (rank.job, (rank, at))).collect()
     }
 
     fn take(&mut self) -> Option<JobId> {

@@ -5,7 +5,7 @@ use crate::names::{ForeignJob, suggestion};
 use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Usage};
 use ohm_model::{
     Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, ResourceFlavor, Scheduling, SchedulingProfile,
-    TopologySpec,
+    Subqueue, TopologySpec,
 };
 use std::collections::BTreeMap;
 
@@ -95,6 +95,7 @@ pub(crate) struct Scene {
     pub(crate) profiles: Vec<(Origin, SchedulingProfile)>,
     /// Cohorts before what is below them, as far as the file allows.
     pub(crate) queues: Vec<(Origin, QueueSpec)>,
+    pub(crate) subqueues: Vec<(Origin, Subqueue)>,
     pub(crate) flavors: Vec<(Origin, ResourceFlavor)>,
     pub(crate) scheduling: Option<(Origin, Scheduling)>,
     pub(crate) nodes: Vec<NodeDocument>,
@@ -138,6 +139,7 @@ impl Scene {
             match content {
                 Content::Job(spec) => scene.add_job(&mut jobs, &origin, (*spec, created_us), asked)?,
                 Content::Queue(spec) => scene.queues.push((origin, spec)),
+                Content::Subqueue(subqueue) => scene.subqueues.push((origin, subqueue)),
                 Content::ResourceFlavor(flavor) => scene.flavors.push((origin, *flavor)),
                 Content::Scheduling(scheduling) => scene.add_scheduling(origin, scheduling)?,
                 Content::Topology(spec) => scene.topologies.push((origin, spec)),

@@ -10,13 +10,13 @@ use ohm_manifest::kubernetes::QUEUE_LABEL;
 pub(crate) fn resolve(scene: &mut Scene) {
     name_queues(scene);
     for ForeignJob { kind, job, names } in std::mem::take(&mut scene.foreign) {
-        let Scene { jobs, queues, priority_classes, ignored, .. } = &mut *scene;
+        let Scene { jobs, queues, subqueues, priority_classes, ignored, .. } = &mut *scene;
         let Some(asked) = jobs.iter_mut().find(|asked| asked.spec.name == job) else { continue };
         for named in names {
             let reason = match named.what {
                 NamedKind::Queue => {
-                    let names = queues.iter().map(|(_, queue)| queue.name.as_str());
-                    missing("Queue", &named.name, names)
+                    let parts = subqueues.iter().map(|(_, subqueue)| subqueue.name.as_str());
+                    missing("Queue", &named.name, queues.iter().map(|(_, queue)| queue.name.as_str()).chain(parts))
                 }
                 NamedKind::PriorityClass => {
                     let names = priority_classes.iter().map(|(_, class)| class.name.as_str());
@@ -32,9 +32,12 @@ pub(crate) fn resolve(scene: &mut Scene) {
 
 /// Jobs of Kueue name their queue in a label.
 fn name_queues(scene: &mut Scene) {
-    for job in &mut scene.jobs {
+    let Scene { jobs, queues, subqueues, .. } = scene;
+    let names = queues.iter().map(|(_, queue)| &queue.name);
+    let names: Vec<&String> = names.chain(subqueues.iter().map(|(_, subqueue)| &subqueue.name)).collect();
+    for job in jobs {
         let named = job.spec.labels.get(QUEUE_LABEL);
-        if let Some(name) = named.filter(|name| scene.queues.iter().any(|(_, queue)| queue.name == **name))
+        if let Some(name) = named.filter(|name| names.contains(name))
             && job.spec.queue.is_empty()
         {
             job.spec.queue.clone_from(name);

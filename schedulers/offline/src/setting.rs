@@ -31,6 +31,7 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     put_flavors(&mut world, &scene, true)?;
     put_scheduling(&mut world, &scene)?;
     put_queues(&mut world, &scene, true)?;
+    put_subqueues(&mut world, &scene)?;
     let mut jobs = submit(&mut world, &scene);
     seat(&mut world, &mut scene, &mut jobs);
     put_flavors(&mut world, &scene, false)?;
@@ -102,6 +103,19 @@ fn put_scheduling(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
         field: "spec",
         problem: refusal.to_string(),
     })
+}
+
+fn put_subqueues(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    for (origin, subqueue) in &scene.subqueues {
+        world.try_apply(Command::PutSubqueue(subqueue.clone())).map_err(|refusal| {
+            let (field, problem) = match refusal {
+                Refusal::Invalid { field, problem } if field == "spec.queue" => ("spec.queue", problem),
+                refusal => ("metadata.name", refusal.to_string()),
+            };
+            PlanError::Document { origin: origin.clone(), field, problem }
+        })?;
+    }
+    Ok(())
 }
 
 /// Puts the queues; `open` leaves their limits and their order away, so that what runs already is not judged by them.

@@ -29,6 +29,7 @@ enum State {
 struct Entry<N> {
     rank: Rank,
     line: u32,
+    part: u32,
     shard: Shard,
     kin: u32,
     starts: bool,
@@ -78,7 +79,8 @@ impl<N> Backlog<N> {
             let same = entry.rank == ticket.rank
                 && entry.shard == ticket.shard
                 && self.kins.key(entry.kin) == Some(&ticket.kin)
-                && entry.line == self.lines.number(&ticket.line);
+                && entry.line == self.lines.number(&ticket.line)
+                && entry.part == self.lines.part(entry.line, &ticket.part);
             if same {
                 let moved = entry.mark != ticket.mark;
                 (entry.mark, entry.starts) = (ticket.mark, ticket.starts);
@@ -105,10 +107,12 @@ impl<N> Backlog<N> {
     fn insert(&mut self, ticket: Ticket, former: Option<State>) {
         let job = ticket.rank.job;
         let (line, kin) = (self.lines.number(&ticket.line), self.kins.join(&ticket.kin));
+        let part = self.lines.part(line, &ticket.part);
         self.shards.entry(ticket.shard).or_default().insert(job);
         let entry = Entry {
             rank: ticket.rank,
             line,
+            part,
             shard: ticket.shard,
             kin,
             starts: ticket.starts,
@@ -179,6 +183,17 @@ impl<N> Backlog<N> {
         self.lines.set(line, weight_milli, strict, root);
     }
 
+    /// The parts of the line that have had jobs, in their order.
+    pub fn parts(&self, line: &str) -> Vec<Arc<str>> {
+        self.lines.parts(line)
+    }
+
+    /// A part of the line has this key from now on: those of smaller keys are served first.
+    pub fn set_key(&mut self, line: &Arc<str>, part: &str, key: u128) {
+        let line = self.lines.number(line);
+        self.lines.set_key(line, part, key);
+    }
+
     /// What other schedulers do in the line from now on. While it is the turn of a line that they are to serve first,
     /// [`Backlog::take`] finds nobody in its tree.
     pub fn set_others(&mut self, line: &Arc<str>, others: Others) {
@@ -226,6 +241,9 @@ impl<N> Backlog<N> {
             self.set_state(rank.job, State::Taken);
             self.pledge(rank.job, line, chooser.cost_of(rank.job));
             chooser.note_taken(rank.job);
+            if let Some((part, key)) = chooser.key_after(rank.job) {
+                self.lines.set_key(line, part, key);
+            }
             return Some(rank.job);
         }
         None
@@ -299,7 +317,7 @@ impl<N> Backlog<N> {
         entry.note = None;
         let (kin, line, rank) = (entry.kin, entry.line, entry.rank);
         if entry.starts && !rank.is_urgent() {
-            self.lines.hold(line, rank);
+            self.lines.hold(line, entry.part, rank);
         }
         self.kins.close(kin, rank, blocker, note);
     }
@@ -376,7 +394,8 @@ impl<N> Backlog<N> {
     /// ask.
     pub fn ahead(&self, job: JobId) -> Option<usize> {
         let own = self.entries.get(&job)?;
-        Some(self.entries.values().filter(|entry| entry.line == own.line && entry.rank < own.rank).count())
+        let order = |entry: &Entry<N>| self.lines.order(entry.line, entry.part, entry.rank);
+        Some(self.entries.values().filter(|entry| entry.line == own.line && order(entry) < order(own)).count())
     }
 
     /// How many jobs there are, wherever they stand.
@@ -401,19 +420,19 @@ impl<N> Backlog<N> {
     fn make_ready(&mut self, job: JobId) {
         self.set_state(job, State::Ready);
         let Some(entry) = self.entries.get(&job) else { return };
-        let (line, rank) = (entry.line, entry.rank);
+        let (line, part, rank) = (entry.line, entry.part, entry.rank);
         self.lines.release(line, rank);
         if rank.is_urgent() {
             self.urgent.insert(rank);
         } else {
-            self.lines.add(line, rank);
+            self.lines.add(line, part, rank);
         }
     }
 
     /// Takes the job out of whatever list it stands in.
     fn detach(&mut self, job: JobId) {
         let Some(entry) = self.entries.get_mut(&job) else { return };
-        let (rank, line, kin) = (entry.rank, entry.line, entry.kin);
+        let (rank, line, part, kin) = (entry.rank, entry.line, entry.part, entry.kin);
         if let Some((step, followed)) = entry.pledge.take() {
             self.lines.redeem(line, step, followed);
         }
@@ -421,7 +440,7 @@ impl<N> Backlog<N> {
             State::Ready if rank.is_urgent() => {
                 self.urgent.remove(&rank);
             }
-            State::Ready => self.lines.remove(line, rank),
+            State::Ready => self.lines.remove(line, part, rank),
             State::Behind(index) => {
                 self.behind.remove(&(index, job));
             }

@@ -13,4 +13,10 @@ pub trait Chooser {
 
     /// The job was taken: what it asks for counts for those that are chosen from next.
     fn note_taken(&mut self, job: JobId);
+
+    /// The part of its line that the job is in, where parts have an order, and the key of that part with what was
+    /// taken.
+    fn key_after(&mut self, _: JobId) -> Option<(&str, u128)> {
+        None
+    }
 }

@@ -15,6 +15,9 @@
 //! of them, also those that others are to serve first, and where it chooses one of those the tree is passed over. Were
 //! they left out, room would go to the best of the rest, which fair sharing would have served last. For the same reason
 //! it is asked about lines of which the next job is not known yet: where it chooses one, the pass ends.
+//!
+//! A line may have parts, of which one goes before the other whatever the ranks of their jobs: by keys that whoever
+//! knows what the parts have used sets.
 
 use crate::chooser::Chooser;
 use crate::rank::Rank;
@@ -73,7 +76,8 @@ pub(crate) struct Lines {
 #[derive(Clone, Debug, Default)]
 struct Line {
     weight_milli: u64,
-    ready: BTreeSet<Rank>,
+    /// Mostly one: see [`Part`].
+    parts: Vec<Part>,
     tag: u128,
     /// For jobs that were taken and not planned yet.
     pledged: u128,
@@ -91,7 +95,16 @@ struct Line {
     /// What other schedulers do in it. Their work counts as a member.
     others: Others,
     /// In a strict line: the job whose turn it is and that finds no place; nobody behind it is served.
-    held_at: Option<Rank>,
+    held_at: Option<(u32, Rank)>,
+}
+
+/// Part of a line: those of smaller key are served first, of equal ones by rank. A line without an order of parts has
+/// one.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    name: Arc<str>,
+    key: u128,
+    ready: BTreeSet<Rank>,
 }
 
 /// Who is to be served of a tree.
@@ -124,8 +137,15 @@ impl Line {
         if self.strict && self.taken > 0 {
             return None;
         }
-        let head = *self.ready.first()?;
-        self.held_at.is_none_or(|held| head <= held).then_some(head)
+        let firsts = self.parts.iter().zip(0u32..).filter_map(|(part, at)| Some((at, *part.ready.first()?)));
+        let (part, head) = firsts.min_by_key(|(part, head)| self.order(*part, *head))?;
+        let is_held = |(held, rank)| self.order(held, rank) < self.order(part, head);
+        (!self.held_at.is_some_and(is_held)).then_some(head)
+    }
+
+    /// Where somebody of a part stands in the line.
+    fn order(&self, part: u32, rank: Rank) -> (u8, u128, Rank) {
+        (rank.urgency, self.parts[part as usize].key, rank)
     }
 
     fn place(&self) -> Place {
@@ -184,15 +204,46 @@ impl Lines {
         self.change(line, |line| line.members = line.members.saturating_sub(1));
     }
 
-    pub(crate) fn add(&mut self, line: u32, rank: Rank) {
+    /// The number of a part of a line.
+    pub(crate) fn part(&mut self, line: u32, name: &Arc<str>) -> u32 {
+        let parts = &mut self.lines[line as usize].parts;
+        let known = parts.iter().position(|part| part.name == *name);
+        known.unwrap_or_else(|| {
+            parts.push(Part { name: Arc::clone(name), ..Part::default() });
+            parts.len() - 1
+        }) as u32
+    }
+
+    /// The parts of the line that have had members, in their order.
+    pub(crate) fn parts(&self, line: &str) -> Vec<Arc<str>> {
+        let Some(line) = self.by_name.get(line).map(|line| &self.lines[*line as usize]) else { return Vec::new() };
+        let mut parts: Vec<&Part> = line.parts.iter().collect();
+        parts.sort_by(|one, other| (one.key, &one.name).cmp(&(other.key, &other.name)));
+        parts.into_iter().map(|part| Arc::clone(&part.name)).collect()
+    }
+
+    /// A part of the line has this key from now on.
+    pub(crate) fn set_key(&mut self, line: u32, part: &str, key: u128) {
         self.change(line, |line| {
-            line.ready.insert(rank);
+            let found = line.parts.iter_mut().find(|known| *known.name == *part);
+            found.into_iter().for_each(|part| part.key = key);
         });
     }
 
-    pub(crate) fn remove(&mut self, line: u32, rank: Rank) {
+    /// Where somebody stands in the line.
+    pub(crate) fn order(&self, line: u32, part: u32, rank: Rank) -> (u8, u128, Rank) {
+        self.lines[line as usize].order(part, rank)
+    }
+
+    pub(crate) fn add(&mut self, line: u32, part: u32, rank: Rank) {
         self.change(line, |line| {
-            line.ready.remove(&rank);
+            line.parts[part as usize].ready.insert(rank);
+        });
+    }
+
+    pub(crate) fn remove(&mut self, line: u32, part: u32, rank: Rank) {
+        self.change(line, |line| {
+            line.parts[part as usize].ready.remove(&rank);
         });
     }
 
@@ -405,17 +456,18 @@ impl Lines {
     }
 
     /// A job of a strict line has found no place.
-    pub(crate) fn hold(&mut self, line: u32, rank: Rank) {
+    pub(crate) fn hold(&mut self, line: u32, part: u32, rank: Rank) {
         self.change(line, |line| {
-            if line.strict && line.held_at.is_none_or(|held| rank < held) {
-                line.held_at = Some(rank);
+            let comes_first = |(held, other)| line.order(part, rank) < line.order(held, other);
+            if line.strict && line.held_at.is_none_or(comes_first) {
+                line.held_at = Some((part, rank));
             }
         });
     }
 
     /// The job that held the line moves again, or is gone.
     pub(crate) fn release(&mut self, line: u32, rank: Rank) {
-        if self.lines[line as usize].held_at == Some(rank) {
+        if self.lines[line as usize].held_at.is_some_and(|(_, held)| held == rank) {
             self.change(line, |line| line.held_at = None);
         }
     }

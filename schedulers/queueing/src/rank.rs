@@ -37,6 +37,8 @@ pub struct Ticket {
     pub rank: Rank,
     /// The queue it waits in; empty for none.
     pub line: Arc<str>,
+    /// The part of the queue, where the parts have an order; else no name.
+    pub part: Arc<str>,
     /// The shard it belongs to, so that a lost shard takes its jobs along.
     pub shard: Shard,
     /// Equal for jobs that ask for the same and stand the same. A job unlike all others carries its own key here.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 fn ticket(job: u64, line: &str, priority: i32, kin: &str) -> Ticket {
     let shard = Shard { class: Class::BATCH, number: (job % 2) as u16 };
     let rank = Rank { urgency: 2, priority: Reverse(priority), submitted: Index(job), job: JobId(job) };
-    Ticket { rank, line: line.into(), shard, kin: kin.as_bytes().into(), starts: true, mark: 0 }
+    Ticket { rank, line: line.into(), part: "".into(), shard, kin: kin.as_bytes().into(), starts: true, mark: 0 }
 }
 
 fn alone(job: u64, line: &str, priority: i32) -> Ticket {

@@ -82,7 +82,15 @@ impl Cell {
         let rank = Rank { urgency: 2, priority: Reverse(0), submitted: Index(job.0), job };
         let kin = format!("{line} {size}").into_bytes().into();
         let shard = Shard { class: Class::BATCH, number: 0 };
-        self.jobs.put(Ticket { rank, line: Arc::clone(&self.lines[line]), shard, kin, starts: true, mark: 0 });
+        self.jobs.put(Ticket {
+            rank,
+            line: Arc::clone(&self.lines[line]),
+            part: "".into(),
+            shard,
+            kin,
+            starts: true,
+            mark: 0,
+        });
     }
 
     fn take(&mut self) -> Option<JobId> {

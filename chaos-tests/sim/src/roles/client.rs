@@ -129,6 +129,7 @@ impl ClientProcess {
         if stage.knobs.theme == Theme::Provisioning {
             greetings = outside::with_checks(&mut dice, greetings);
         }
+        greetings.extend(stage.knobs.subqueues.greetings());
         greetings.extend(stage.knobs.own_class.map(workload::first_profile));
         for mut command in greetings {
             settle_lines(&mut command, stage);
@@ -206,6 +207,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     stage.knobs.theme.bend(&mut stage.dice, &mut job);
     workload::into_own_class(&mut job, stage.knobs.own_class);
     stage.knobs.lines.hurry(&stage.dice, &mut job);
+    stage.knobs.subqueues.name(&mut job);
     job
 }
 
@@ -215,8 +217,12 @@ fn settle_lines(command: &mut Command, stage: &Stage) {
         Command::PutQueue(spec) => {
             stage.knobs.lines.order(&stage.dice, spec);
             stage.knobs.ready_times.settle(&stage.dice, spec);
+            stage.knobs.subqueues.settle(&stage.dice, spec);
         }
-        Command::UpdateJob { spec, .. } => stage.knobs.lines.hurry(&stage.dice, spec),
+        Command::UpdateJob { spec, .. } => {
+            stage.knobs.lines.hurry(&stage.dice, spec);
+            stage.knobs.subqueues.name(spec);
+        }
         _ => {}
     }
 }

@@ -7,6 +7,7 @@ use crate::cell::Cell;
 use crate::policy::admission::recheck;
 use crate::policy::ready::retime_jobs;
 use crate::policy::stops::stop_jobs;
+use crate::policy::subqueues::settle_order;
 use crate::policy::waiting::recount;
 use crate::state::flavors::{NO_FLAVOR, QUOTA_COLUMNS_MAX, flavored};
 use crate::state::quota::DEPTH_MAX;
@@ -14,9 +15,10 @@ use crate::state::requests::direct_usage;
 use crate::state::resources::RESOURCES_MAX;
 use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
+use ohm_model::subqueue::{RESOURCE_WEIGHTS_MAX, WEIGHT_MILLI_MAX};
 use ohm_model::{
     Amounts, FlavorQuota, Outcome, PreemptionPolicy, QueuePreemption, QueueSpec, QueueingStrategy, Refusal,
-    ResourceGroup, ResourceQuota, StopPolicy,
+    ResourceGroup, ResourceQuota, StopPolicy, UsageBasedOrder,
 };
 use std::collections::BTreeSet;
 
@@ -39,6 +41,7 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
     rebuild(tx);
     recheck(tx, &spec.name);
     stop_jobs(tx, spec, stopped);
+    settle_order(tx, spec);
     if timeout != spec.ready_timeout {
         retime_jobs(tx, spec);
     }
@@ -97,6 +100,7 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         ("spec.maxWaitingJobs", spec.max_waiting_jobs > 0),
         ("spec.minRuntimeSeconds", spec.min_runtime_seconds > 0),
         ("spec.readyTimeout", spec.ready_timeout.is_some()),
+        ("spec.usageBasedOrder", spec.usage_based_order.is_some()),
     ];
     if let Some((field, _)) = of_queues.into_iter().find(|(_, is_said)| spec.is_cohort && *is_said) {
         return invalid(field, "a cohort holds no jobs; say it of its queues".into());
@@ -104,11 +108,35 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     if let Some(field) = spec.ready_timeout.and_then(|timeout| timeout.zero_field()) {
         return invalid(&format!("spec.readyTimeout.{field}"), "must be at least 1".into());
     }
+    if let Some(order) = &spec.usage_based_order {
+        check_order(order)?;
+    }
+    check_name(cell, spec)?;
+    check_parent(cell, spec)
+}
+
+fn check_order(order: &UsageBasedOrder) -> Result<(), Refusal> {
+    let problem = match order.excessive() {
+        _ if order.resource_weights.len() > RESOURCE_WEIGHTS_MAX => {
+            format!("at most {RESOURCE_WEIGHTS_MAX} resources are possible")
+        }
+        Some(resource) => format!("the weight of {resource} must be at most {}", WEIGHT_MILLI_MAX / 1000),
+        None => return Ok(()),
+    };
+    Err(Refusal::Invalid { field: "spec.usageBasedOrder.resourceWeights".into(), problem })
+}
+
+/// Queues, cohorts and subqueues share their names, and a cohort exists where it is named.
+fn check_name(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
+    if cell.subqueues.get(&spec.name).is_some() {
+        let hint = "it is a subqueue; queues, cohorts and subqueues share their names, so choose another".to_string();
+        return Err(Refusal::NameTaken { kind: "queue".into(), name: spec.name.clone(), hint });
+    }
     if cell.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
         let hint = "queues and cohorts share their names; choose another".to_string();
         return Err(Refusal::NameTaken { kind: "queue".into(), name: spec.name.clone(), hint });
     }
-    check_parent(cell, spec)
+    Ok(())
 }
 
 /// A parent that is not there yet is a cohort without quota from then on.
@@ -117,6 +145,9 @@ fn check_parent(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     let invalid = |problem: String| Err(Refusal::Invalid { field: field.into(), problem });
     if spec.parent.is_empty() {
         return Ok(());
+    }
+    if cell.subqueues.get(&spec.parent).is_some() {
+        return invalid(format!("`{}` is a subqueue; name a cohort", spec.parent));
     }
     if spec.parent == spec.name || cell.quota.get(&spec.parent).is_some_and(|parent| !parent.spec.is_cohort) {
         return match spec.is_cohort && spec.parent == spec.name {
@@ -238,6 +269,12 @@ pub(crate) fn remove_queue(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refus
         let (state, hint) = (format!("named by job {}", job.spec.name), "remove what uses it first".to_string());
         return Err(Refusal::WrongState { kind: "queue".into(), name: name.into(), state, hint });
     }
+    if let Some(subqueue) = tx.subqueues.iter().find(|subqueue| subqueue.queue == name) {
+        let (state, hint) = (format!("named by subqueue {}", subqueue.name), "remove what uses it first".to_string());
+        return Err(Refusal::WrongState { kind: "queue".into(), name: name.into(), state, hint });
+    }
+    let now_ms = tx.now_ms;
+    tx.subqueues.keep_book(name, None, now_ms);
     tx.quota.remove(name);
     rebuild(tx);
     Ok(Outcome::Done)

@@ -94,7 +94,7 @@ fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -
     tx.preemptions.forget_turns_of(id);
     forget_ready_timeouts(tx, id);
     let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
-    let priority = spec.priority != former.priority;
+    let priority = spec.priority != former.priority || spec.subqueue != former.subqueue;
     if groups || queue {
         release_reservation(tx, id);
     }
@@ -359,7 +359,7 @@ fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
 fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
     let fields = [
         ("metadata.labels", old.labels != new.labels),
-        ("spec.queue", old.queue != new.queue),
+        ("spec.queue", old.named_queue() != new.named_queue()),
         ("spec.priorityClassName", old.priority_class != new.priority_class),
         ("spec.priority", old.priority != new.priority),
         ("spec.preemptionPolicy", old.preempts != new.preempts),

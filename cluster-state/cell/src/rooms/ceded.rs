@@ -1,7 +1,7 @@
 //! What one job leaves of its queue's quota to those that come before it: amounts by column. See `rooms/turns.rs`.
 
 use crate::state::quota::QueueId;
-use crate::state::turns::Turn;
+use crate::state::turns::Place;
 use ohm_model::{FlavorResource, SessionId};
 
 /// What one job leaves to others. Jobs that are asked about one after the other in the order of one line cost one walk
@@ -22,7 +22,7 @@ pub(crate) struct Ceded {
 pub(super) struct Walk {
     pub(super) queue: QueueId,
     pub(super) holder: SessionId,
-    pub(super) until: Turn,
+    pub(super) until: Place,
     pub(super) looked_at: usize,
 }
 

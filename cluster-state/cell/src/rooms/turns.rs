@@ -10,11 +10,12 @@ use crate::rooms::ceded::{Ceded, Sums, Walk, add};
 use crate::rooms::checks::is_checked;
 use crate::rooms::grid::Grid;
 use crate::rooms::heads::patient_until_ms;
+use crate::rooms::order::{HeldUsage, place_of, waiting_between};
 use crate::rooms::promised::promised_to_others;
 use crate::state::admission::Standing;
 use crate::state::jobs::Job;
 use crate::state::quota::{AT_ONCE, QueueId};
-use crate::state::turns::Turn;
+use crate::state::turns::Place;
 use ohm_model::{FlavorResource, JobId, Lease, SessionId, ShapeId, Shard};
 use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ impl Ceded {
     }
 
     fn walk_to(&mut self, (cell, over): (&Cell, &Grid), job: &Job, (queue, holder): (QueueId, SessionId)) -> bool {
-        let until = Turn::of(job);
+        let until = place_of(cell, job, &HeldUsage::new());
         let same = |walk: &Walk| (walk.queue, walk.holder) == (queue, holder) && walk.until <= until;
         let mut changed = false;
         let walked = self.walk.filter(same);
@@ -62,7 +63,8 @@ impl Ceded {
             None if is_enough_for_all((cell, over), queue, job) => return changed,
             None => 0,
         };
-        let line = cell.turns.between(&job.spec.queue, walked.map(|walk| walk.until), Some(until));
+        let walked_to = walked.map(|walk| walk.until);
+        let line = waiting_between(cell, &job.spec.queue, (walked_to, Some(until)), &HeldUsage::new());
         for other in line.take(AHEAD_MAX - looked_at) {
             looked_at += 1;
             let Some(other) = cell.jobs.get(other) else { continue };
@@ -121,7 +123,7 @@ pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool)
 /// whoever orders jobs, who learns whether the others make use of it.
 pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool, many: usize) -> bool {
     let Some(queue) = cell.quota.find(&job.spec.queue) else { return false };
-    let others = first_in_line(cell, &job.spec.queue, Some(Turn::of(job)));
+    let others = first_in_line(cell, &job.spec.queue, Some(place_of(cell, job, &HeldUsage::new())));
     let (mut ceded, mut count) = (Ceded::default(), 0);
     for other in others.filter(|other| !is_own(other.shard) && holder_of(cell, other.shard).is_some()) {
         count += 1;
@@ -136,8 +138,12 @@ pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool,
 }
 
 /// The first jobs of `queue` that wait to start, in order, before `until`.
-fn first_in_line<'a>(cell: &'a Cell, queue: &str, until: Option<Turn>) -> impl Iterator<Item = &'a Arc<Job>> {
-    cell.turns.between(queue, None, until).take(AHEAD_MAX).filter_map(|job| cell.jobs.get(job))
+fn first_in_line<'a>(
+    cell: &'a Cell,
+    queue: &str,
+    until: Option<Place>,
+) -> impl Iterator<Item = &'a Arc<Job>> + use<'a> {
+    waiting_between(cell, queue, (None, until), &HeldUsage::new()).take(AHEAD_MAX).filter_map(|job| cell.jobs.get(job))
 }
 
 /// Whether `job` waits to start, and the quota has what all that do in its queue ask for: then none of them leaves

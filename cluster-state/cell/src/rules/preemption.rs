@@ -281,6 +281,11 @@ impl<'a> Preemptor<'a> {
         may_reclaim && self.borrows_itself(tree, queue) && self.meets(queue).is_some()
     }
 
+    /// The name of the queue of the job.
+    pub fn queue_name(&self) -> &'a str {
+        &self.job.spec.queue
+    }
+
     /// Whether shares decide about jobs of other queues.
     pub fn is_fair(&self) -> bool {
         self.share_rules.is_some()

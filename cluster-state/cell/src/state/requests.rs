@@ -5,7 +5,8 @@ use crate::cell::Cell;
 use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::shapes::Shape;
-use ohm_model::{GroupIndex, ShapeId};
+use crate::state::subqueues::Charged;
+use ohm_model::{GroupIndex, JobId, ResourceId, ShapeId};
 use std::collections::BTreeMap;
 
 /// What all tasks of `job` together ask for.
@@ -100,4 +101,26 @@ pub fn charged(cell: &Cell, job: &Job) -> Charges {
         }
     }
     charged
+}
+
+/// What `job` holds of its queue, summed by resource.
+pub(crate) fn resources_charged(cell: &Cell, job: &Job) -> Charged {
+    by_resource(cell, &charged(cell, job))
+}
+
+/// Amounts of flavors, summed by resource.
+pub(crate) fn by_resource(cell: &Cell, amounts: &Charges) -> Charged {
+    let mut sums: BTreeMap<ResourceId, i64> = BTreeMap::new();
+    for (column, amount) in amounts {
+        *sums.entry(cell.quota.columns.resource(*column)).or_insert(0) += amount;
+    }
+    sums.into_iter().filter(|(_, amount)| *amount != 0).collect()
+}
+
+/// What each job holds of its queue, with the queue and the part of it.
+pub(crate) fn charged_by_resource(cell: &Cell) -> Vec<(JobId, String, String, Charged)> {
+    let of_queues = cell.jobs.iter().filter(|job| !job.spec.queue.is_empty());
+    of_queues
+        .map(|job| (job.id, job.spec.queue.clone(), job.spec.subqueue.clone(), resources_charged(cell, job)))
+        .collect()
 }

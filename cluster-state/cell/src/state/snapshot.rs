@@ -18,17 +18,19 @@ use crate::state::priorities::PriorityClasses;
 use crate::state::profiles::Profiles;
 use crate::state::provisioning::ProvisioningClasses;
 use crate::state::quota::{Quota, QuotaNode};
+use crate::state::requests::charged_by_resource;
 use crate::state::resources::ResourceNames;
 use crate::state::runs::Runs;
 use crate::state::sessions::Sessions;
 use crate::state::shapes::Shapes;
+use crate::state::subqueues::{Subqueues, UsageBook};
 use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
 use crate::state::waiting::Waiting;
 use ohm_model::{
     Index, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling, SchedulingProfile, Sequence,
-    SessionId,
+    SessionId, Subqueue,
 };
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
@@ -88,6 +90,8 @@ struct Header {
     priority_classes: u32,
     provisioning_classes: u32,
     profiles: u32,
+    subqueues: u32,
+    usage_books: u32,
     /// How many domains each topology has.
     domains: Vec<u32>,
 }
@@ -161,6 +165,8 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
         priority_classes: cell.priority_classes.iter().len() as u32,
         provisioning_classes: cell.provisioning_classes.iter().len() as u32,
         profiles: cell.profiles.iter().len() as u32,
+        subqueues: cell.subqueues.iter().len() as u32,
+        usage_books: cell.subqueues.books().len() as u32,
         domains: cell.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
     });
     frame.put(&(&cell.resources, &cell.quota.columns, &cell.quota.scheduling));
@@ -170,6 +176,8 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
     frame.put_all(cell.priority_classes.iter());
     frame.put_all(cell.provisioning_classes.iter().map(|class| &**class));
     frame.put_all(cell.profiles.iter().map(|profile| &**profile));
+    frame.put_all(cell.subqueues.iter());
+    frame.put_all(cell.subqueues.books());
     for topology in cell.topologies.iter() {
         frame.put(&**topology);
         frame.put_all(topology.domains.iter());
@@ -248,6 +256,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let profiles = frames.list::<SchedulingProfile>(header.profiles)?;
+    let subqueues = frames.list::<Subqueue>(header.subqueues)?;
+    let subqueues = Subqueues::from_parts(subqueues, frames.list::<(String, UsageBook)>(header.usage_books)?);
     let topologies = frames.topologies(&header.domains)?;
     let (mut sessions, nominations, preemptions, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
@@ -269,7 +279,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let shapes = Shapes::from_slab(shapes);
     let (brought, turns) = (Brought::of(&nodes, &jobs), Turns::of(&jobs, &shapes));
     let waiting = Waiting::of(&jobs, &quota);
-    Ok(Cell {
+    let cell = Cell {
         applied: header.applied,
         now_ms: header.now_ms,
         version: header.version,
@@ -285,6 +295,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
         provisioning_classes: ProvisioningClasses::from_classes(provisioning_classes.into_iter()),
         profiles: Profiles::from_profiles(profiles.into_iter()),
+        subqueues,
         sessions,
         nominations,
         preemptions,
@@ -295,5 +306,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         turns,
         waiting,
         ..Cell::default()
-    })
+    };
+    let charged = if cell.subqueues.keep_any() { charged_by_resource(&cell) } else { Vec::new() };
+    Ok(Cell { subqueues: cell.subqueues.clone().with_charged(charged), ..cell })
 }

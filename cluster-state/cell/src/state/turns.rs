@@ -1,6 +1,7 @@
-//! The order in which the jobs of a queue start: by priority, then by when they came to it. One queue is planned by
-//! several schedulers at once, each of which orders its own jobs; this is the order across them, by which the log
-//! judges quota.
+//! The lines of queues: the jobs that wait to start, by priority, then by when they came to it, in each part of a queue
+//! by itself (a subqueue, or what names the queue). One queue is planned by several schedulers at once, each of which
+//! orders its own jobs; this is the order across them, by which the log judges quota. Which part comes first is told by
+//! `rooms/order.rs`.
 //!
 //! Beside those who wait stand those who have quota of the queue, so that whoever looks for victims finds them.
 //!
@@ -10,8 +11,10 @@
 use crate::state::job_store::Jobs;
 use crate::state::jobs::{Job, JobState};
 use crate::state::shapes::Shapes;
+use crate::state::subqueues::UsageKey;
 use ohm_model::{FlavorResource, Index, JobId, ShapeId, Shard};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
+use std::collections::btree_set::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -30,6 +33,13 @@ impl Turn {
     }
 }
 
+/// The place of a job in the order of its queue, once it is known what the subqueues have used: see `rooms/order.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) key: UsageKey,
+    pub(crate) turn: Turn,
+}
+
 /// Whether `job` has a queue, and nothing of it stands, is reserved or is asked for, while something waits.
 pub(crate) fn waits_to_start(job: &Job) -> bool {
     let waits = job.state == JobState::Active && !job.spec.queue.is_empty();
@@ -44,7 +54,8 @@ pub(crate) fn has_quota(job: &Job) -> bool {
 /// The jobs of one queue that wait to start, and those that have its quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Line {
-    turns: BTreeSet<Turn>,
+    /// By subqueue; those that name the queue itself under no name. None is empty.
+    parts: BTreeMap<String, BTreeSet<Turn>>,
     /// How many of them each shard has.
     shards: BTreeMap<Shard, u32>,
     /// What they may ask for together, spares with them, by flavor and resource; never rounded.
@@ -111,7 +122,7 @@ impl Turns {
 
     /// The queues of which jobs wait.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().filter(|(_, line)| !line.turns.is_empty()).map(|(queue, _)| queue.as_str())
+        self.lines.iter().filter(|(_, line)| !line.parts.is_empty()).map(|(queue, _)| queue.as_str())
     }
 
     /// The jobs that have quota of `queue`.
@@ -129,22 +140,38 @@ impl Turns {
         self.lines.get(queue).into_iter().flat_map(|line| line.shards.keys().copied())
     }
 
-    /// The jobs of `queue` that come from `from` on and before `until`, in order.
+    /// The jobs of `queue` that come from `from` on and before `until`, in order, where each part has such a key.
     pub(crate) fn between(
         &self,
         queue: &str,
-        from: Option<Turn>,
-        until: Option<Turn>,
-    ) -> impl Iterator<Item = JobId> + '_ {
+        key_of: &dyn Fn(&str) -> UsageKey,
+        from: Option<Place>,
+        until: Option<Place>,
+    ) -> Merged<'_> {
         let any = !matches!((from, until), (Some(from), Some(until)) if from >= until);
-        let line = self.lines.get(queue).filter(|_| any).into_iter();
-        let range = (from.map_or(Bound::Unbounded, Bound::Included), until.map_or(Bound::Unbounded, Bound::Excluded));
-        line.flat_map(move |line| line.turns.range(range)).map(|turn| turn.job)
+        let parts = self.lines.get(queue).filter(|_| any).into_iter().flat_map(|line| &line.parts);
+        let mut merged = Merged::default();
+        for (name, turns) in parts {
+            let key = key_of(name);
+            let from = match from.map(|from| (key.cmp(&from.key), from.turn)) {
+                Some((Ordering::Less, _)) => continue,
+                Some((Ordering::Equal, turn)) => Bound::Included(turn),
+                Some((Ordering::Greater, _)) | None => Bound::Unbounded,
+            };
+            let until = match until.map(|until| (key.cmp(&until.key), until.turn)) {
+                Some((Ordering::Greater, _)) => continue,
+                Some((Ordering::Equal, turn)) => Bound::Excluded(turn),
+                Some((Ordering::Less, _)) | None => Bound::Unbounded,
+            };
+            merged.add(key, turns.range((from, until)));
+        }
+        merged
     }
 
     /// Whether the job waits in the line of its queue.
     pub(crate) fn contains(&self, job: &Job) -> bool {
-        self.lines.get(&job.spec.queue).is_some_and(|line| line.turns.contains(&Turn::of(job)))
+        let part = self.lines.get(&job.spec.queue).and_then(|line| line.parts.get(&job.spec.subqueue));
+        part.is_some_and(|turns| turns.contains(&Turn::of(job)))
     }
 
     /// Whether the job is among those who have quota of its queue, as it is now.
@@ -175,7 +202,10 @@ impl Turns {
     /// The job waits from now on, in the line of the queue that it names.
     pub(crate) fn join(&mut self, job: &Job, shapes: &Shapes) {
         let line = line_of(&mut self.lines, &job.spec.queue);
-        line.turns.insert(Turn::of(job));
+        match line.parts.get_mut(&job.spec.subqueue) {
+            Some(turns) => turns.insert(Turn::of(job)),
+            None => line.parts.entry(job.spec.subqueue.clone()).or_default().insert(Turn::of(job)),
+        };
         *line.shards.entry(job.shard).or_default() += 1;
         line.add(job, shapes, 1);
     }
@@ -187,7 +217,12 @@ impl Turns {
             return;
         }
         let line = line_of(&mut self.lines, &job.spec.queue);
-        line.turns.remove(&Turn::of(job));
+        if let Some(turns) = line.parts.get_mut(&job.spec.subqueue) {
+            turns.remove(&Turn::of(job));
+            if turns.is_empty() {
+                line.parts.remove(&job.spec.subqueue);
+            }
+        }
         line.add(job, shapes, -1);
         if let Some(count) = line.shards.get_mut(&job.shard) {
             *count -= 1;
@@ -196,6 +231,35 @@ impl Turns {
             }
         }
         drop_empty(&mut self.lines, &job.spec.queue);
+    }
+}
+
+/// The jobs of several parts in one order. That of one part, as most queues have, is walked through as it is.
+#[derive(Default)]
+pub(crate) struct Merged<'a> {
+    /// The parts that have more, each with its next job.
+    parts: Vec<(Place, Range<'a, Turn>)>,
+}
+
+impl<'a> Merged<'a> {
+    fn add(&mut self, key: UsageKey, mut turns: Range<'a, Turn>) {
+        let next = turns.next();
+        self.parts.extend(next.map(|turn| (Place { key, turn: *turn }, turns)));
+    }
+}
+
+impl Iterator for Merged<'_> {
+    type Item = JobId;
+
+    fn next(&mut self) -> Option<JobId> {
+        let first = (0..self.parts.len()).min_by_key(|at| self.parts[*at].0)?;
+        let (place, turns) = &mut self.parts[first];
+        let job = place.turn.job;
+        match turns.next() {
+            Some(turn) => place.turn = *turn,
+            None => drop(self.parts.swap_remove(first)),
+        }
+        Some(job)
     }
 }
 
@@ -210,7 +274,7 @@ fn line_of<'a>(lines: &'a mut Lines, queue: &str) -> &'a mut Line {
 }
 
 fn drop_empty(lines: &mut Lines, queue: &str) {
-    if lines.get(queue).is_some_and(|line| line.turns.is_empty() && line.holders.is_empty()) {
+    if lines.get(queue).is_some_and(|line| line.parts.is_empty() && line.holders.is_empty()) {
         Arc::make_mut(lines).remove(queue);
     }
 }

@@ -208,6 +208,7 @@ impl World {
             namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
             class,
             queue: queue.unwrap_or_default(),
+            subqueue: String::new(),
             priority: self.dice.below(3) as i32,
             priority_class: if self.dice.chance(300) { name_of_class(self.dice.below(2)) } else { String::new() },
             labels: Default::default(),

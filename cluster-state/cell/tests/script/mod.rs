@@ -112,6 +112,8 @@ impl Script {
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
+            "subqueue" => Command::PutSubqueue(words.subqueue()),
+            "remove-subqueue" => Command::RemoveSubqueue { name: name(words) },
             "scheduling" => Command::PutScheduling(words.scheduling()),
             "flavor" => Command::PutResourceFlavor(Box::new(words.flavor())),
             "remove-flavor" => Command::RemoveResourceFlavor { name: name(words) },

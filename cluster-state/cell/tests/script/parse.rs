@@ -3,8 +3,8 @@
 use ohm_model::{
     AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease,
     NodeCondition, NodeSpec, OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile,
-    RepairPolicy, RepairSpec, Requirement, RunRef, SelectorTerm, Shard, Survivors, Taint, TaintEffect, TaskSpec,
-    Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
+    RepairPolicy, RepairSpec, Requirement, RunRef, SelectorTerm, Shard, Subqueue, Survivors, Taint, TaintEffect,
+    TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind, UsageBasedOrder,
 };
 use std::collections::BTreeMap;
 
@@ -105,6 +105,7 @@ impl<'a> Words<'a> {
             name,
             namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
             class,
+            subqueue: String::new(),
             queue: self.option("queue").unwrap_or_default().to_string(),
             priority: self.parsed("priority", 0),
             priority_class: self.option("priority-class").unwrap_or_default().to_string(),
@@ -215,6 +216,7 @@ impl<'a> Words<'a> {
             max_waiting_jobs: self.parsed("most-waiting", 0),
             min_runtime_seconds: self.parsed("min-runtime", 0),
             ready_timeout: self.ready_timeout(),
+            usage_based_order: self.usage_based_order(),
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),
@@ -224,6 +226,23 @@ impl<'a> Words<'a> {
             resource_groups: self.resource_groups(),
             ..QueueSpec::default()
         }
+    }
+
+    /// `half-life=SECONDS [RESOURCE:WEIGHT…]`, comma-separated.
+    fn usage_based_order(&mut self) -> Option<UsageBasedOrder> {
+        let mut parts = self.option("half-life")?.split(',');
+        let half_life_seconds = parts.next()?.parse().expect("seconds");
+        let weight = |part: &str| {
+            let (resource, weight) = part.split_once(':').expect("RESOURCE:WEIGHT");
+            (resource.to_string(), weight.parse::<u64>().expect("a weight") * 1000)
+        };
+        Some(UsageBasedOrder { half_life_seconds, resource_weights: parts.map(weight).collect() })
+    }
+
+    /// `subqueue NAME QUEUE [weight-milli=N]`
+    pub(super) fn subqueue(&mut self) -> Subqueue {
+        let weight_milli = self.parsed("weight-milli", 1000);
+        Subqueue { name: self.need("name").to_string(), queue: self.need("queue").to_string(), weight_milli }
     }
 
     /// `topology NAME LEVEL…`

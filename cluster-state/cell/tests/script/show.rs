@@ -206,6 +206,7 @@ impl Script {
         let text = match words.need("kind") {
             "job" => self.job_text(words.need("name")),
             "node" => self.node_text(words.need("name")),
+            "usage" => self.usage_text(words.need("queue")),
             "queue" => self.queue_text(words.need("name"), words.need("resource")),
             "lease" => {
                 let state = self.cell.sessions().lease(lease(words.need("lease")));
@@ -444,6 +445,8 @@ fn verb(command: &Command) -> &'static str {
         Command::Commit(_) => "commit",
         Command::PutQueue(_) => "put queue",
         Command::RemoveQueue { .. } => "remove queue",
+        Command::PutSubqueue(_) => "put subqueue",
+        Command::RemoveSubqueue { .. } => "remove subqueue",
         Command::PutPriorityClass(_) => "put priority class",
         Command::RemovePriorityClass { .. } => "remove priority class",
         Command::PutResourceFlavor(_) => "put flavor",

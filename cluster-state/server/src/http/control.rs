@@ -97,6 +97,10 @@ pub(super) async fn remove_queue(caller: Caller, Name(name): Name) -> Answer {
     remove(&caller, Command::RemoveQueue { name }).await
 }
 
+pub(super) async fn remove_subqueue(caller: Caller, Name(name): Name) -> Answer {
+    remove(&caller, Command::RemoveSubqueue { name }).await
+}
+
 pub(super) async fn remove_resource_flavor(caller: Caller, Name(name): Name) -> Answer {
     remove(&caller, Command::RemoveResourceFlavor { name }).await
 }

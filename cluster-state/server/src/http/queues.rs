@@ -5,11 +5,12 @@ use super::params::{Name, Params};
 use super::shared::Shared;
 use super::views;
 use axum::extract::State;
-use ohm_cell::{Cell, Job, JobState, NO_RUN, QuotaNode, charged};
+use ohm_cell::{Cell, HeldUsage, Job, JobState, NO_RUN, QuotaNode, UsageKey, charged, usage_key};
 use ohm_model::resources::display;
 use ohm_wire::api::{ActiveJobView, QueueDetail, WaitingJobView};
 use serde::Deserialize;
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How many jobs are listed unless the request says otherwise.
@@ -39,7 +40,11 @@ fn detail(cell: &Cell, node: &QuotaNode, limit: usize) -> QueueDetail {
     let mut summary = views::queue(cell, node);
     summary.suspended = jobs().filter(|job| job.state == JobState::Suspended && job.live() == 0).count() as u64;
     let mut waiting: Vec<&Arc<Job>> = jobs().filter(|job| job.phase() == "pending").collect();
-    waiting.sort_by_key(|job| (Reverse(job.spec.priority), job.queued, job.id));
+    let parts: BTreeSet<&str> = waiting.iter().map(|job| job.spec.subqueue.as_str()).collect();
+    let key = |part| (part, usage_key(cell, &node.spec.name, part, &HeldUsage::new()));
+    let keys: BTreeMap<&str, UsageKey> = parts.into_iter().map(key).collect();
+    waiting.sort_by_key(|job| (keys[job.spec.subqueue.as_str()], Reverse(job.spec.priority), job.queued, job.id));
+    summary.subqueues = views::subqueues(cell, &node.spec.name);
     let mut active: Vec<(u64, &Arc<Job>)> =
         jobs().filter(|job| job.live() > 0).map(|job| (stands_since_ms(cell, job), job)).collect();
     active.sort_by_key(|(since_ms, job)| (Reverse(job.spec.priority), *since_ms, job.id));
@@ -60,6 +65,7 @@ fn waiting_job(cell: &Cell, position: u64, job: &Job) -> WaitingJobView {
     WaitingJobView {
         position,
         name: job.spec.name.clone(),
+        subqueue: job.spec.subqueue.clone(),
         class: job.spec.class.name().to_string(),
         priority: job.spec.priority,
         submitted_ms: job.submitted_ms,

@@ -186,6 +186,8 @@ const QUEUE: &[Operation] = &[
         "",
     ),
 ];
+const SUBQUEUE: &[Operation] =
+    &[operation("delete", "Remove a subqueue that no job names; what it has used is forgotten", &[], "")];
 const RESOURCE_FLAVORS: &[Operation] =
     &[operation("get", "Resource flavors: the kinds of machines that quota is given for", &[], "ResourceFlavorList")];
 const RESOURCE_FLAVOR: &[Operation] =
@@ -257,6 +259,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
         (route("/v1/queues/{name}", QUEUE), get(queues::show).merge(delete(control::remove_queue))),
+        (route("/v1/subqueues/{name}", SUBQUEUE), delete(control::remove_subqueue)),
         (route("/v1/resource-flavors", RESOURCE_FLAVORS), get(overview::resource_flavors)),
         (route("/v1/resource-flavors/{name}", RESOURCE_FLAVOR), delete(control::remove_resource_flavor)),
         (route("/v1/scheduling", SCHEDULING), get(overview::scheduling)),

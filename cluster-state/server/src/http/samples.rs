@@ -10,8 +10,8 @@ use ohm_wire::api::{
     ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView,
     QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReadinessView, ReadyTimeoutView, ReasonView,
     RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, SchedulingView, ScoreView, ServerEngine, ServerList,
-    ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList,
-    TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer, WaitingJobView,
+    ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, SubqueueView, TaskCounts, TaskTotals, TaskView,
+    TopologyList, TopologyView, UnhealthyNodeView, UsageBasedOrderView, VerdictKind, WaitAnswer, WaitingJobView,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -107,6 +107,7 @@ fn job_summary() -> JobSummary {
         reason: text(),
         priority: 1,
         queue: text(),
+        subqueue: text(),
         held: text(),
         owner: text(),
         labels: texts(),
@@ -235,6 +236,7 @@ fn queue_detail() -> QueueDetail {
         waiting: vec![WaitingJobView {
             position: 1,
             name: text(),
+            subqueue: text(),
             class: text(),
             priority,
             submitted_ms: 1,
@@ -282,6 +284,19 @@ fn queue() -> QueueView {
         on_flavors: [(ANY_KEY.to_string(), vec![text()])].into(),
         resources: [(ANY_KEY.to_string(), resource())].into(),
         flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],
+        usage_based_order: Some(UsageBasedOrderView {
+            half_life_seconds: 1,
+            resource_weights_milli: [(ANY_KEY.to_string(), 1)].into(),
+        }),
+        subqueues: vec![SubqueueView {
+            name: text(),
+            weight_milli: 1,
+            used: texts(),
+            consumed: texts(),
+            key_milli: Some(1),
+            pending: 1,
+            running: 1,
+        }],
         pending: 1,
         running: 1,
         suspended: 1,

@@ -138,6 +138,10 @@ fn putting(content: Content, cell: Option<&Cell>) -> Option<(Command, bool)> {
             let is_same = |node: &QuotaNode| !node.is_implicit() && node.spec == spec;
             (known(&|cell| cell.quota().get(&spec.name).is_some_and(is_same)), Command::PutQueue(spec))
         }
+        Content::Subqueue(subqueue) => {
+            let was_there = known(&|cell| cell.subqueues().get(&subqueue.name) == Some(&subqueue));
+            (was_there, Command::PutSubqueue(subqueue))
+        }
         Content::ResourceFlavor(flavor) => {
             let was_there = known(&|cell| cell.quota().flavors().get(&flavor.name) == Some(&*flavor));
             (was_there, Command::PutResourceFlavor(flavor))

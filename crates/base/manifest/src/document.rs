@@ -7,7 +7,7 @@ use ohm_model::queue::SCHEDULING_NAME;
 use ohm_model::resources::Amounts;
 use ohm_model::{
     ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, Scheduling,
-    SchedulingProfile, TopologySpec,
+    SchedulingProfile, Subqueue, TopologySpec,
 };
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub struct Named {
 /// What a field names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedKind {
-    /// The queue of a job.
+    /// The queue or subqueue of a job, or the queue of a subqueue.
     Queue,
     /// The priority class of the pods of a job.
     PriorityClass,
@@ -89,6 +89,8 @@ pub enum Content {
     Job(Box<JobSpec>),
     /// `kind: Queue` or `kind: Cohort`.
     Queue(QueueSpec),
+    /// `kind: Subqueue`.
+    Subqueue(Subqueue),
     /// `kind: ResourceFlavor`.
     ResourceFlavor(Box<ResourceFlavor>),
     /// `kind: Scheduling`; its name is always the same.
@@ -115,6 +117,7 @@ impl Content {
         match self {
             Content::Job(job) => ("Job", Some(&job.name)),
             Content::Queue(queue) => ("Queue or Cohort", Some(&queue.name)),
+            Content::Subqueue(subqueue) => ("Subqueue", Some(&subqueue.name)),
             Content::ResourceFlavor(flavor) => ("ResourceFlavor", Some(&flavor.name)),
             Content::Scheduling(_) => ("Scheduling", Some(SCHEDULING_NAME)),
             Content::Topology(topology) => ("Topology", Some(&topology.name)),

@@ -17,6 +17,7 @@ const KINDS: &[&str] = &[
     "Job",
     "Queue",
     "Cohort",
+    "Subqueue",
     "ResourceFlavor",
     "Scheduling",
     "Topology",
@@ -56,6 +57,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
     match content {
         Content::Job(job) => validate::job(job),
         Content::Queue(queue) => validate::queue(queue),
+        Content::Subqueue(subqueue) => validate::subqueue(subqueue),
         Content::ResourceFlavor(flavor) => validate::resource_flavor(flavor),
         Content::Scheduling(scheduling) => validate::scheduling(scheduling),
         Content::Topology(topology) => validate::topology(topology),
@@ -100,6 +102,13 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
         Some("Node") => node(cx, root),
         Some("Queue") => named(cx, root, |cx, name, spec| decode::queue(cx, name, spec).map(Content::Queue)),
         Some("Cohort") => named(cx, root, |cx, name, spec| decode::cohort(cx, name, spec).map(Content::Queue)),
+        Some("Subqueue") => named(cx, root, |cx, name, spec| {
+            let Some(spec) = spec else {
+                missing_spec(cx, root, "its `queue`");
+                return None;
+            };
+            decode::subqueue(cx, name, spec).map(Content::Subqueue)
+        }),
         Some("ResourceFlavor") => named(cx, root, |cx, name, spec| {
             let flavor = decode::resource_flavor(cx, name, spec)?;
             Some(Content::ResourceFlavor(Box::new(flavor)))

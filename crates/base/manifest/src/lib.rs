@@ -91,6 +91,8 @@
 //! | Queue besides | `readyTimeout`: `timeoutSeconds`, `recoveryTimeoutSeconds` in which what is placed must run |
 //! | `readyTimeout` besides | `backoffBaseSeconds` (60), `backoffMaxSeconds` (3600), `backoffLimit` (no bound) |
 //! | Queue besides | `minRuntimeSeconds`: for so long after its start no job of another queue has one of it stopped |
+//! | Queue besides | `usageBasedOrder`: `halfLifeSeconds`, `resourceWeights`: who has used least comes first; below |
+//! | Subqueue | `queue`, `fairSharing.weight` (1 unless said; or `weight`): a part of a queue that jobs may name |
 //! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
@@ -122,6 +124,12 @@
 //! `BorrowingOverPreemption` (the default) or `PreemptionOverBorrowing`. More quota than 64 bits can count is no limit.
 //! The `queueingStrategy` of a Queue is `BestEffortFIFO` (the default: behind a job that finds no place the next ones
 //! are looked at) or `StrictFIFO` (no job starts before one that comes before it, by priority, then by age).
+//!
+//! With `usageBasedOrder` the jobs of a Queue come in the order of what their Subqueues have used, for their weights,
+//! and only then by priority and age. What was used counts half after `halfLifeSeconds` (0: only what is used now
+//! counts). `resourceWeights` says what a core, a device, a GiB of memory or storage, or a piece of anything else
+//! counts: 1 unless said, `pods` 0. Jobs that name the queue itself are one more part, of weight 1; one of weight 0
+//! comes last. Kueue's LocalQueue is read as a Subqueue.
 //!
 //! The cohort that a Queue or Cohort names need not have a document: then it exists without quota.
 //!

@@ -17,6 +17,6 @@ pub const PROBLEMS_MAX: usize = 20;
 /// Most labels, taints or tolerations of a resource flavor; as in Kueue.
 pub const FLAVOR_PARTS_MAX: usize = 8;
 /// Largest weight of a queue among its siblings, in thousandths.
-pub const WEIGHT_MILLI_MAX: u64 = 1_000_000_000 * 1000;
+pub use ohm_model::subqueue::WEIGHT_MILLI_MAX;
 /// How many tasks a group may have.
 pub(crate) const COUNT_RANGE: RangeInclusive<i64> = 1..=TASKS_MAX as i64;

@@ -47,7 +47,7 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
         },
         spec: Spec {
             class: job.class.name(),
-            queue: &job.queue,
+            queue: job.named_queue(),
             // The class gives the priority; a document that names both is none.
             priority: if job.priority_class.is_empty() { job.priority } else { 0 },
             priority_class_name: &job.priority_class,

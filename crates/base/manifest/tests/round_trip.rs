@@ -174,6 +174,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
                 class,
                 queue,
+                subqueue: String::new(),
                 priority: priority.0,
                 priority_class: priority.1,
                 preempts: retries % 5 != 0,

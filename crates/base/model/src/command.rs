@@ -10,6 +10,7 @@ use crate::profile::SchedulingProfile;
 use crate::provisioning::{CheckReport, ProvisioningClass};
 use crate::queue::{QueueSpec, ResourceFlavor, Scheduling};
 use crate::run::RunReport;
+use crate::subqueue::Subqueue;
 use crate::taint::{Taint, TaintPattern};
 use crate::topology::TopologySpec;
 use crate::transaction::Transaction;
@@ -207,6 +208,13 @@ pub enum Command {
     PutQueue(QueueSpec),
     /// Removes a queue or cohort that nothing uses.
     RemoveQueue {
+        /// By name.
+        name: String,
+    },
+    /// Adds or changes a subqueue. One that jobs name stays with its queue.
+    PutSubqueue(Subqueue),
+    /// Removes a subqueue that no job names.
+    RemoveSubqueue {
         /// By name.
         name: String,
     },

@@ -93,6 +93,8 @@ pub struct JobSpec {
     pub class: Class,
     /// The queue it waits in; empty for none.
     pub queue: String,
+    /// The subqueue of that queue which its document names; empty where it names the queue. The cell fills it in.
+    pub subqueue: String,
     /// Higher is placed first. Of a job with a priority class the cell fills it in at submit.
     pub priority: i32,
     /// The priority class that gives the priority; empty for none.
@@ -124,6 +126,11 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// The queue or subqueue that its document names.
+    pub fn named_queue(&self) -> &str {
+        if self.subqueue.is_empty() { &self.queue } else { &self.subqueue }
+    }
+
     /// A job without queue, priority, retries or deadline, whose tasks stop when their node is cut off.
     pub fn of(name: impl Into<String>, class: Class, groups: Vec<GroupSpec>) -> Self {
         JobSpec {
@@ -131,6 +138,7 @@ impl JobSpec {
             namespace: NAMESPACE_DEFAULT.into(),
             class,
             queue: String::new(),
+            subqueue: String::new(),
             priority: 0,
             priority_class: String::new(),
             preempts: true,

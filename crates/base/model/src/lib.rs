@@ -33,6 +33,7 @@ mod scale;
 pub mod selector;
 pub mod spelling;
 mod subject;
+pub mod subqueue;
 pub mod taint;
 pub mod topology;
 pub mod transaction;
@@ -72,6 +73,7 @@ pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use subject::Subject;
+pub use subqueue::{Subqueue, UsageBasedOrder};
 pub use taint::{Taint, TaintEffect, TaintPattern};
 pub use topology::{TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{

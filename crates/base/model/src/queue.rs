@@ -4,6 +4,7 @@ use crate::ids::JobId;
 use crate::ready::ReadyTimeout;
 use crate::resources::Amounts;
 use crate::selector::{Labels, Toleration};
+use crate::subqueue::UsageBasedOrder;
 use crate::taint::Taint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ pub const RESOURCE_FLAVORS_MAX: usize = 1024;
 /// resource groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
-    /// Unique in the cell among queues and cohorts.
+    /// Unique in the cell among queues, cohorts and subqueues.
     pub name: String,
     /// Whether this is a cohort, which holds no jobs.
     pub is_cohort: bool,
@@ -55,6 +56,8 @@ pub struct QueueSpec {
     pub min_runtime_seconds: u64,
     /// By when what is placed of its jobs must run; of a cohort: nothing.
     pub ready_timeout: Option<ReadyTimeout>,
+    /// Whether its jobs come in the order of what their subqueues have used; of a cohort: nothing.
+    pub usage_based_order: Option<UsageBasedOrder>,
 }
 
 impl Default for QueueSpec {
@@ -77,6 +80,7 @@ impl Default for QueueSpec {
             max_waiting_jobs: 0,
             min_runtime_seconds: 0,
             ready_timeout: None,
+            usage_based_order: None,
         }
     }
 }

@@ -34,6 +34,15 @@ impl UnitKind {
     }
 }
 
+/// How many of its units are what people count of a resource as one: a core, a device, a GiB, or a piece.
+pub fn whole_unit(name: &str) -> i64 {
+    match UnitKind::of(name) {
+        UnitKind::Milli => 1000,
+        UnitKind::Whole if name == MEMORY || name.ends_with("storage") || name.starts_with("hugepages-") => 1 << 30,
+        UnitKind::Whole => 1,
+    }
+}
+
 /// Whether `name` is an extended resource: one with a domain, such as `nvidia.com/gpu`.
 pub fn is_extended(name: &str) -> bool {
     name.contains('/')

@@ -11,6 +11,7 @@ use crate::provisioning::{Provisioner, ProvisioningClass};
 use crate::queue::{QueueSpec, ResourceFlavor};
 use crate::resources::Amounts;
 use crate::selector::{Labels, Operator, SelectorTerm, Toleration};
+use crate::subqueue::Subqueue;
 use crate::taint::Taint;
 use crate::topology::{TopologyRequest, TopologySpec};
 
@@ -118,6 +119,10 @@ impl Spelled for QueueSpec {
         for (field, quota) in all {
             amounts(quota, &|| spec().field(field), found);
         }
+        for resource in self.usage_based_order.iter().flat_map(|order| order.resource_weights.keys()) {
+            let at = || spec().field("usageBasedOrder").field("resourceWeights").field(resource);
+            expect(names::resource(resource), at, found);
+        }
         for (index, group) in self.resource_groups.iter().enumerate() {
             let at = || spec().field("resourceGroups").item(index);
             for (index, resource) in group.covered_resources.iter().enumerate() {
@@ -147,6 +152,13 @@ impl Spelled for ResourceFlavor {
         labels(&self.node_labels, &|| spec().field("nodeLabels"), found);
         taints(&self.node_taints, &|| spec().field("nodeTaints"), found);
         tolerations(&self.tolerations, &|| spec().field("tolerations"), found);
+    }
+}
+
+impl Spelled for Subqueue {
+    fn spell(&self, found: Found<'_>) {
+        own_name(&self.name, found);
+        expect(names::dns_name(&self.queue), || spec().field("queue"), found);
     }
 }
 
@@ -191,7 +203,9 @@ impl Spelled for JobSpec {
     fn spell(&self, found: Found<'_>) {
         own_name(&self.name, found);
         labels(&self.labels, &|| metadata().field("labels"), found);
-        expect(optional(&self.queue, names::dns_name), || spec().field("queue"), found);
+        for queue in [&self.queue, &self.subqueue] {
+            expect(optional(queue, names::dns_name), || spec().field("queue"), found);
+        }
         expect(optional(&self.priority_class, names::dns_name), || spec().field("priorityClassName"), found);
         let widen_to = || spec().field("repair").field("widenTo");
         expect(optional(&self.repair.widen_to, names::label_key), widen_to, found);

@@ -165,6 +165,8 @@ pub enum Bug {
     ForgetReadyBackOff,
     /// Checks that are for some flavors are asked for no job.
     ForgetFlavorChecks,
+    /// What subqueues have consumed is never brought up to date: only what they use now counts.
+    FreezeSubqueueUsage,
 }
 
 impl Bug {
@@ -172,7 +174,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 77] = [
+    pub const ALL: [Bug; 78] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -250,6 +252,7 @@ impl Bug {
         Bug::HasteReadyTimeout,
         Bug::ForgetReadyBackOff,
         Bug::ForgetFlavorChecks,
+        Bug::FreezeSubqueueUsage,
     ];
 }
 

@@ -43,6 +43,9 @@ pub enum ClientCommand {
     /// Show or remove one queue or cohort
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Remove a subqueue that no job names; `ohm queues` and `ohm queue show` list them
+    #[command(subcommand)]
+    Subqueue(RemoveCommand),
     /// List resource flavors
     Flavors,
     /// Remove a resource flavor that no queue and no cohort names

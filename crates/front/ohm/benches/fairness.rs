@@ -8,6 +8,7 @@
 #[allow(dead_code)] // A bench uses its part of this.
 #[path = "../tests/cell/mod.rs"]
 mod cell;
+#[allow(dead_code)] // The same, and not its tests.
 #[path = "../tests/fairness/mod.rs"]
 mod fairness;
 

@@ -38,7 +38,10 @@ pub(super) fn search<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'a>, tree: &mut
     let mut candidates: Vec<(QueueId, Candidate<'a>)> = open_jobs((what.cell, what.over), preemptor, tree)
         .into_iter()
         .filter(|job| preemptor.variant(job).is_some())
-        .filter_map(|job| Some((cell.quota().find(&job.spec.queue)?, Candidate { job, order: order(cell, job) })))
+        .filter_map(|job| {
+            let order = order(cell, preemptor.queue_name(), job);
+            Some((cell.quota().find(&job.spec.queue)?, Candidate { job, order }))
+        })
         .filter(|(queue, _)| preemptor.is_own(*queue) || preemptor.borrows_itself(tree, *queue))
         .collect();
     candidates.sort_by(|(_, one), (_, other)| one.order.cmp(&other.order));

@@ -1,6 +1,9 @@
 //! Who may be stopped at all, and in which order.
 
-use ohm_cell::{Cell, Job, Overlay, Preemptor, QuotaIf, WhatIf, holders, placed_since_ms, promised_victims};
+use ohm_cell::{
+    Cell, HeldUsage, Job, Overlay, Preemptor, QuotaIf, UsageKey, WhatIf, holders, placed_since_ms, promised_victims,
+    usage_key,
+};
 use std::cmp::Reverse;
 
 /// The jobs that have quota of a queue in which the preemptor may stop some, and that nobody waits for yet.
@@ -16,12 +19,15 @@ pub(super) fn open_jobs<'a>(
     jobs.filter(|job: &&Job| !taken.contains(&job.id)).collect()
 }
 
-/// The order in which those of one group are stopped: who stops already, then the least important, then who has its
-/// quota for the shortest time.
-pub(super) type Order = (bool, i32, Reverse<u64>, String);
+/// The order in which those of one group are stopped: who stops already, then, of the own queue, those whose subqueue has
+/// used most, where that orders it, then the least important, then who has its quota for the shortest time.
+pub(super) type Order = (bool, Reverse<UsageKey>, i32, Reverse<u64>, String);
 
-pub(super) fn order(cell: &Cell, job: &Job) -> Order {
-    (!stops(job), job.spec.priority, Reverse(quota_since_ms(cell, job)), job.spec.name.clone())
+/// Where `job` stands among those that may be stopped for one of `queue`.
+pub(super) fn order(cell: &Cell, queue: &str, job: &Job) -> Order {
+    let is_own = job.spec.queue == queue;
+    let key = if is_own { usage_key(cell, queue, &job.spec.subqueue, &HeldUsage::new()) } else { UsageKey::default() };
+    (!stops(job), Reverse(key), job.spec.priority, Reverse(quota_since_ms(cell, job)), job.spec.name.clone())
 }
 
 /// Whether all of the job stops already.

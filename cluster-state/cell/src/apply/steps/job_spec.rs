@@ -16,13 +16,23 @@ const JOB_RESOURCES_MAX: usize = 16;
 /// Most classes that a refusal lists.
 const LISTED_MAX: usize = 20;
 
-/// The spec with everything that the cell fills in: names of topologies, and the priority of a priority class.
+/// The spec with everything that the cell fills in: names of topologies, the queue of a subqueue, and the priority of a
+/// priority class.
 pub(crate) fn completed<'a>(
     cell: &Cell,
     spec: &'a JobSpec,
     known: Option<&JobSpec>,
 ) -> Result<Cow<'a, JobSpec>, Refusal> {
     let mut spec = with_named_topologies(cell, spec, known);
+    let (queue, subqueue) = match cell.subqueues.get(spec.named_queue()) {
+        Some(subqueue) => (&subqueue.queue, &subqueue.name),
+        None => (&spec.queue, &spec.subqueue),
+    };
+    if (queue, subqueue) != (&spec.queue, &spec.subqueue) {
+        let (queue, subqueue) = (queue.clone(), subqueue.clone());
+        let spec = spec.to_mut();
+        (spec.queue, spec.subqueue) = (queue, subqueue);
+    }
     if let Some(class) = class_left_out(cell, &spec, known) {
         spec.to_mut().priority_class.clone_from(class);
     }
@@ -88,6 +98,9 @@ pub(crate) fn check_job(cell: &Cell, spec: &JobSpec) -> Result<ClassKind, Refusa
     }
     if !spec.queue.is_empty() && cell.quota.get(&spec.queue).is_none_or(|queue| queue.spec.is_cohort) {
         return Err(Refusal::NotFound { kind: "queue".into(), name: spec.queue.clone() });
+    }
+    if !spec.subqueue.is_empty() && cell.subqueues.get(&spec.subqueue).is_none() {
+        return Err(Refusal::NotFound { kind: "queue".into(), name: spec.subqueue.clone() });
     }
     let names = spec.groups.iter().map(|group| &group.name).collect::<BTreeSet<_>>();
     if names.len() != spec.groups.len() {

@@ -33,6 +33,7 @@ pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
         reason: held.map_or_else(|| job.reason.clone(), |policy| policy.reason(&job.spec.queue)),
         priority: job.spec.priority,
         queue: job.spec.queue.clone(),
+        subqueue: job.spec.subqueue.clone(),
         held: held.map(|policy| policy.name().to_string()).unwrap_or_default(),
         owner: job.owner.to_string(),
         labels: job.spec.labels.clone(),

@@ -14,6 +14,7 @@ mod queues;
 mod ready;
 mod sessions;
 mod status;
+mod subqueues;
 mod words;
 
 pub(super) use admission::provisioning_classes;
@@ -27,3 +28,4 @@ pub(super) use owed::{held_for_repairs, held_text, owed, owed_text};
 pub(super) use profiles::{profiles, replicas};
 pub(super) use queues::{priority_classes, queue, queues, resource_flavors, scheduling, topologies};
 pub(super) use status::status;
+pub(super) use subqueues::subqueues;

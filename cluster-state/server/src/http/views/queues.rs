@@ -26,6 +26,7 @@ pub(crate) fn queues(cell: &Cell) -> QueueList {
         }
     }
     for queue in &mut queues {
+        queue.subqueues = super::subqueues::subqueues(cell, &queue.name);
         [queue.pending, queue.running, queue.suspended] = jobs.get(queue.name.as_str()).copied().unwrap_or_default();
     }
     QueueList { queues }
@@ -54,6 +55,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
         max_waiting_jobs: spec.max_waiting_jobs,
         min_runtime_seconds: spec.min_runtime_seconds,
+        usage_based_order: spec.usage_based_order.as_ref().map(super::subqueues::usage_based_order),
         ready_timeout: spec.ready_timeout.as_ref().map(super::ready::ready_timeout),
         admission_checks: spec.admission_checks.iter().map(|check| check.name.clone()).collect(),
         on_flavors: on_flavors.map(|check| (check.name.clone(), check.on_flavors.clone())).collect(),

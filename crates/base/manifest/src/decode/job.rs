@@ -67,6 +67,7 @@ pub(crate) fn job(
         class,
         queue: fields.text(cx, "queue").unwrap_or_default(),
         priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
+        subqueue: String::new(),
         priority_class: priority_class.and_then(|at| at.text(cx)).unwrap_or_default(),
         preempts,
         preemptible: fields.boolean(cx, "preemptible").unwrap_or(true),

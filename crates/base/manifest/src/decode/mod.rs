@@ -16,6 +16,6 @@ pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
 pub(crate) use preemption::scheduling;
 pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;
-pub(crate) use quota::{cohort, queue, resource_flavor};
+pub(crate) use quota::{cohort, local_queue, queue, resource_flavor, subqueue};
 pub(crate) use selectors::{node_affinity, toleration};
 pub(crate) use value::{At, Context, Fields};

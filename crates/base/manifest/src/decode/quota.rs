@@ -8,7 +8,7 @@ use ohm_model::queue::{FLAVOR_PREFERENCES, QUEUEING_STRATEGIES, STOP_POLICIES, W
 use ohm_model::resources::Amounts;
 use ohm_model::{
     AdmissionCheck, FlavorFungibility, FlavorQuota, QueueSpec, ReadyTimeout, ResourceFlavor, ResourceGroup,
-    ResourceQuota, WhenCan,
+    ResourceQuota, Subqueue, UsageBasedOrder, WhenCan,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,6 +27,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
         "maxWaitingJobs",
         "minRuntimeSeconds",
         "readyTimeout",
+        "usageBasedOrder",
     ];
     let fields = quota(cx, &mut queue, spec, "cohort", besides)?;
     queue.admission_checks = admission_checks(cx, &fields);
@@ -38,6 +39,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     queue.max_waiting_jobs = most.unwrap_or(0);
     queue.min_runtime_seconds = fields.whole(cx, "minRuntimeSeconds", 0..=i64::MAX).unwrap_or(0);
     queue.ready_timeout = fields.get("readyTimeout").and_then(|at| ready_timeout(cx, at));
+    queue.usage_based_order = fields.get("usageBasedOrder").and_then(|at| usage_based_order(cx, at));
     let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
     queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)
@@ -123,14 +125,47 @@ fn quota<'s>(
         queue.resource_groups = at.list(cx, resource_group);
     }
     queue.parent = fields.text(cx, parent).unwrap_or_default();
-    if let Some(at) = fields.get("fairSharing")
-        && let Some(sharing) = Fields::open(cx, at, &[&["weight"]])
-        && let Some(at) = sharing.get("weight")
-        && let Some(weight) = at.thousandths(cx).and_then(|weight| u64::try_from(weight).ok())
-    {
-        queue.weight_milli = weight;
-    }
+    queue.weight_milli = weight(cx, &fields).unwrap_or(queue.weight_milli);
     Some(fields)
+}
+
+/// The weight among siblings, in thousandths.
+fn weight(cx: &mut Context, fields: &Fields<'_>) -> Option<u64> {
+    let sharing = Fields::open(cx, fields.get("fairSharing")?, &[&["weight"]])?;
+    let at = sharing.get("weight")?;
+    at.thousandths(cx).and_then(|weight| u64::try_from(weight).ok())
+}
+
+/// Reads the `spec` of a subqueue: its `queue`, and its weight, also as `weight` alone.
+pub(crate) fn subqueue(cx: &mut Context, name: String, spec: At<'_>) -> Option<Subqueue> {
+    let fields = Fields::open(cx, spec, &[&["queue", "weight", "fairSharing"]])?;
+    let queue = fields.require(cx, "queue", "the name of the queue whose part it is").and_then(|at| at.text(cx));
+    if let Some(at) = fields.get("weight").filter(|_| fields.get("fairSharing").is_some()) {
+        at.rule(cx, "is given beside `fairSharing`; give the weight in one of the two");
+    }
+    let short = fields.get("weight").and_then(|at| at.thousandths(cx)).and_then(|weight| u64::try_from(weight).ok());
+    let weight = short.or_else(|| weight(cx, &fields));
+    Some(Subqueue { name, queue: queue?, weight_milli: weight.unwrap_or(1000) })
+}
+
+/// Reads the `spec` of a LocalQueue of Kueue.
+pub(crate) fn local_queue(cx: &mut Context, name: String, spec: At<'_>) -> Option<Subqueue> {
+    let fields = Fields::open(cx, spec, &[])?;
+    let queue = fields.require(cx, "clusterQueue", "the name of its queue").and_then(|at| at.text(cx));
+    let weight_milli = weight(cx, &fields).unwrap_or(1000);
+    Some(Subqueue { name, queue: queue?, weight_milli })
+}
+
+fn usage_based_order(cx: &mut Context, at: At<'_>) -> Option<UsageBasedOrder> {
+    let fields = Fields::open(cx, at, &[&["halfLifeSeconds", "resourceWeights"]])?;
+    let wanted = "the time after which what was used counts half, such as `604800`; 0: only what is used now counts";
+    fields.require(cx, "halfLifeSeconds", wanted)?;
+    let half_life_seconds = fields.whole(cx, "halfLifeSeconds", 0..=i64::MAX)?;
+    let weights = fields.get("resourceWeights");
+    let wanted = "a map of resources to weights, such as `{cpu: 1, memory: 0}`";
+    let weight = |cx: &mut Context, _: &str, at: At<'_>| at.thousandths(cx)?.try_into().ok();
+    let resource_weights = weights.map(|at| at.map(cx, wanted, weight).into_iter().collect()).unwrap_or_default();
+    Some(UsageBasedOrder { half_life_seconds, resource_weights })
 }
 
 fn when_can(cx: &mut Context, at: At<'_>) -> Option<WhenCan> {

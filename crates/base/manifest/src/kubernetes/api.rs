@@ -122,6 +122,12 @@ pub(super) static TOPOLOGY: Type = Type {
     fields: &[field("metadata").one(&PLAIN_META), field("spec").one(&TOPOLOGY_SPEC)],
 };
 
+pub(super) static LOCAL_QUEUE: Type = Type {
+    name: "LocalQueue",
+    aside: "apiVersion kind status",
+    fields: &[field("metadata").one(&PLAIN_META), field("spec").one(&LOCAL_QUEUE_SPEC)],
+};
+
 pub(super) static PRIORITY_CLASS: Type = Type {
     name: "PriorityClass",
     aside: "apiVersion kind description",
@@ -167,6 +173,14 @@ static NODE_STATUS: Type = Type {
 };
 
 static TOPOLOGY_SPEC: Type = Type { name: "TopologySpec", aside: "", fields: &[field("levels").many(&TOPOLOGY_LEVEL)] };
+
+static LOCAL_QUEUE_SPEC: Type = Type {
+    name: "LocalQueueSpec",
+    aside: "",
+    fields: &[field("clusterQueue"), field("stopPolicy").default("None"), field("fairSharing").one(&FAIR_SHARING)],
+};
+
+static FAIR_SHARING: Type = Type { name: "FairSharing", aside: "", fields: &[field("weight")] };
 
 static TOPOLOGY_LEVEL: Type = Type { name: "TopologyLevel", aside: "", fields: &[field("nodeLabel")] };
 

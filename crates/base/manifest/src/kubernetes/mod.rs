@@ -12,6 +12,7 @@
 //! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks |
 //! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
 //! | `kueue.x-k8s.io` Topology | a Topology |
+//! | `kueue.x-k8s.io` LocalQueue | a Subqueue |
 //! | `scheduling.k8s.io` PriorityClass | a PriorityClass |
 //!
 //! Kueue's annotations of the pod template (or of the job) say what a group asks of the topology. Whether a job is
@@ -41,6 +42,7 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
         ("batch", "Job") => read(cx, root, ("Job", &api::JOB), job::job),
         ("jobset.x-k8s.io", "JobSet") => read(cx, root, ("JobSet", &api::JOB_SET), job::job_set),
         ("kueue.x-k8s.io", "Topology") => read(cx, root, ("Topology", &api::TOPOLOGY), topology),
+        ("kueue.x-k8s.io", "LocalQueue") => read(cx, root, ("LocalQueue", &api::LOCAL_QUEUE), local_queue),
         ("scheduling.k8s.io", "PriorityClass") => {
             read(cx, root, ("PriorityClass", &api::PRIORITY_CLASS), priority_class)
         }
@@ -67,7 +69,7 @@ fn read(
 fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
     let at = root.node.get("kind").unwrap_or(root.node);
     let problem = format!(
-        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, PriorityClass and List are read, not {}",
+        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, LocalQueue, PriorityClass and List are read, not {}",
         crate::text::shorten(kind)
     );
     cx.report(at.position, Trail::Field(&root.trail, "kind"), || crate::ProblemKind::Rule(problem));
@@ -77,6 +79,12 @@ fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
 fn priority_class(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let name = metadata::name(cx, fields)?;
     decode::priority_class(cx, name, fields).map(Content::PriorityClass)
+}
+
+fn local_queue(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let name = metadata::name(cx, fields)?;
+    let spec = fields.require(cx, "spec", "its `clusterQueue`")?;
+    decode::local_queue(cx, name, spec).map(Content::Subqueue)
 }
 
 fn topology(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {

@@ -11,7 +11,7 @@ mod rest;
 
 pub use findings::Violation;
 pub use job::job;
-pub use quota::{queue, resource_flavor, scheduling};
+pub use quota::{queue, resource_flavor, scheduling, subqueue};
 pub use rest::{node, topology};
 
 pub(crate) use provisioning::provisioning_class;

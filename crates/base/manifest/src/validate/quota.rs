@@ -8,9 +8,10 @@ use crate::limits::{FLAVOR_PARTS_MAX, WEIGHT_MILLI_MAX};
 use crate::path::FieldPath;
 use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX, SHARE_RULES};
 use ohm_model::resources::Amounts;
+use ohm_model::subqueue::RESOURCE_WEIGHTS_MAX;
 use ohm_model::{
     FlavorQuota, PreemptionPolicy, QueuePreemption, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota,
-    Scheduling, StopPolicy,
+    Scheduling, StopPolicy, Subqueue, UsageBasedOrder,
 };
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         ("maxWaitingJobs", queue.max_waiting_jobs > 0),
         ("minRuntimeSeconds", queue.min_runtime_seconds > 0),
         ("readyTimeout", queue.ready_timeout.is_some()),
+        ("usageBasedOrder", queue.usage_based_order.is_some()),
     ] {
         let may = !queue.is_cohort || !is_said;
         findings.expect(may, || spec().field(field), || "a cohort holds no jobs; say it of its queues".to_string());
@@ -49,6 +51,36 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         let at = || spec().field("readyTimeout").field(field);
         findings.expect(false, at, || "must be at least 1".to_string());
     }
+    if let Some(order) = &queue.usage_based_order {
+        usage_based_order(&mut findings, order);
+    }
+    findings.violations
+}
+
+fn usage_based_order(findings: &mut Findings, order: &UsageBasedOrder) {
+    let at = || spec().field("usageBasedOrder").field("resourceWeights");
+    findings.expect(order.resource_weights.len() <= RESOURCE_WEIGHTS_MAX, at, || {
+        format!("names {} resources; at most {RESOURCE_WEIGHTS_MAX} are possible", order.resource_weights.len())
+    });
+    if let Some(resource) = order.excessive() {
+        let most = WEIGHT_MILLI_MAX / 1000;
+        findings.expect(false, || at().field(resource), || format!("must be at most {most}"));
+    }
+}
+
+/// Everything that a subqueue breaks by itself.
+pub fn subqueue(subqueue: &Subqueue) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.spelling(subqueue);
+    findings.expect(
+        subqueue.queue != subqueue.name,
+        || spec().field("queue"),
+        || "names itself; queues and subqueues share their names, so one of the two needs another".to_string(),
+    );
+    let weight = || spec().field("fairSharing").field("weight");
+    findings.expect(subqueue.weight_milli <= WEIGHT_MILLI_MAX, weight, || {
+        format!("must be at most {}", WEIGHT_MILLI_MAX / 1000)
+    });
     findings.violations
 }
 

@@ -35,6 +35,9 @@ pub struct JobSummary {
     /// The queue it waits in, if any.
     #[serde(skip_serializing_if = "is_default")]
     pub queue: String,
+    /// The subqueue of that queue which it names, if it does.
+    #[serde(skip_serializing_if = "is_default")]
+    pub subqueue: String,
     /// The stop policy of the queue, `Hold` or `HoldAndDrain`, while that keeps it from starting.
     #[serde(skip_serializing_if = "is_default")]
     pub held: String,

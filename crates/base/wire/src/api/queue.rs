@@ -60,12 +60,54 @@ pub struct QueueView {
     /// ask for another resource are not placed.
     #[serde(skip_serializing_if = "is_default")]
     pub flavors: Vec<QueueFlavorView>,
+    /// Its jobs come in the order of what their subqueues have used, as this says; left out where they don't.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_based_order: Option<UsageBasedOrderView>,
+    /// Its subqueues by name, before them, with an empty name, the jobs that name the queue itself, if it has any
+    /// subqueue. In a queue with `usageBasedOrder` those of smaller `keyMilli` come first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub subqueues: Vec<SubqueueView>,
     /// Jobs of the queue that wait.
     pub pending: u64,
     /// Jobs of the queue that run.
     pub running: u64,
     /// Jobs of the queue that are suspended.
     pub suspended: u64,
+}
+
+/// In which order the subqueues of a queue come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UsageBasedOrderView {
+    /// After so long what was used counts half; 0: only what is used now counts.
+    pub half_life_seconds: u64,
+    /// What a core, a device, a GiB of memory or storage, or a piece of another resource counts, in thousandths; 1000
+    /// for a resource that is not here, and 0 for `pods`.
+    pub resource_weights_milli: BTreeMap<String, u64>,
+}
+
+/// A subqueue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubqueueView {
+    /// Its name; empty for the jobs that name the queue itself.
+    pub name: String,
+    /// Its weight in thousandths.
+    pub weight_milli: u64,
+    /// What its jobs are charged now, by resource.
+    pub used: BTreeMap<String, String>,
+    /// What it has consumed, by resource, of which half is forgotten in each half-life. Left out where the queue has no
+    /// `usageBasedOrder`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub consumed: BTreeMap<String, String>,
+    /// What it will have consumed in five minutes, if what it uses now stays in use, by the weights of the resources and
+    /// its own, in thousandths. Left out where the queue has no order, or the subqueue has weight 0 and comes last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_milli: Option<u64>,
+    /// Its jobs that wait.
+    pub pending: u64,
+    /// Its jobs that run.
+    pub running: u64,
 }
 
 /// By when what is placed of the jobs of a queue must run, and how long they wait where it did not.
@@ -95,7 +137,8 @@ pub struct QueueDetail {
     /// How its jobs come after each other: `BestEffortFIFO` or `StrictFIFO`; empty for a cohort.
     #[serde(skip_serializing_if = "is_default")]
     pub queueing_strategy: String,
-    /// The first of its jobs that wait, in their order: by priority, then by when they came to it.
+    /// The first of its jobs that wait, in their order: with `usageBasedOrder` by what their subqueues have used, then
+    /// by priority, then by when they came to it.
     pub waiting: Vec<WaitingJobView>,
     /// The first of its jobs that have live runs, by priority, then by the time of the oldest of these.
     pub active: Vec<ActiveJobView>,
@@ -109,6 +152,9 @@ pub struct WaitingJobView {
     pub position: u64,
     /// Its name.
     pub name: String,
+    /// The subqueue that it names, if it does.
+    #[serde(skip_serializing_if = "is_default")]
+    pub subqueue: String,
     /// Its class.
     pub class: String,
     /// Its priority.

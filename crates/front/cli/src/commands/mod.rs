@@ -58,6 +58,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
             remove(&session, "resource flavor", "resource-flavors", &name)
         }
         ClientCommand::PriorityClasses => priority_classes(&session),
+        ClientCommand::Subqueue(RemoveCommand::Remove { name }) => remove(&session, "subqueue", "subqueues", &name),
         ClientCommand::PriorityClass(RemoveCommand::Remove { name }) => {
             remove(&session, "priority class", "priority-classes", &name)
         }

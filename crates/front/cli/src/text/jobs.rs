@@ -116,6 +116,7 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
         ("Class", summary.class.clone()),
         ("Shard", job.shard.clone()),
         ("Queue", summary.queue.clone()),
+        ("Subqueue", summary.subqueue.clone()),
         ("Priority", summary.priority.to_string()),
         ("Owner", summary.owner.clone()),
         ("Labels", pairs(&summary.labels)),

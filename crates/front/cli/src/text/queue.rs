@@ -7,7 +7,10 @@ use super::table::Grid;
 use super::times::age;
 use super::wrap::wrapped;
 use super::{Style, counted};
-use ohm_wire::api::{ActiveJobView, QueueDetail, QueuePreemptionView, QueueView, WaitingJobView};
+use ohm_wire::api::{
+    ActiveJobView, QueueDetail, QueuePreemptionView, QueueView, SubqueueView, UsageBasedOrderView, WaitingJobView,
+};
+use std::collections::BTreeMap;
 
 /// Everything about a queue.
 pub(crate) fn queue_text(queue: &QueueDetail, style: &Style) -> String {
@@ -21,6 +24,9 @@ pub(crate) fn queue_text(queue: &QueueDetail, style: &Style) -> String {
         0 => String::new(),
         more => format!("{more} more {what}; --limit shows up to 200\n"),
     };
+    if !summary.subqueues.is_empty() {
+        text.push_str(&format!("\nSubqueues:\n{}", subqueues_table(&summary.subqueues, style)));
+    }
     if summary.pending > 0 {
         text.push_str(&format!("\nWaiting:\n{}", waiting_table(&queue.waiting, style)));
         text.push_str(&listed(queue.waiting.len(), summary.pending, "wait"));
@@ -35,10 +41,7 @@ pub(crate) fn queue_text(queue: &QueueDetail, style: &Style) -> String {
 fn head(queue: &QueueDetail, style: &Style) -> String {
     let summary = &queue.summary;
     let is_queue = summary.kind != "Cohort";
-    let weight = match (summary.weight_milli / 1000, summary.weight_milli % 1000) {
-        (whole, 0) => whole.to_string(),
-        (whole, rest) => format!("{whole}.{}", format!("{rest:03}").trim_end_matches('0')),
-    };
+    let weight = thousandths(summary.weight_milli);
     let share = share_cell(summary.weighted_share, style);
     let share = match summary.dominant_resource.as_str() {
         "" => share,
@@ -62,6 +65,7 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         ("Stop", stop(&summary.stop_policy)),
         ("Preemption", summary.preemption.as_ref().map(preemption).unwrap_or_default()),
         ("Protection", protection),
+        ("Order", summary.usage_based_order.as_ref().map(order).unwrap_or_default()),
         ("Ready", summary.ready_timeout.as_ref().map(super::ready::timeout_line).unwrap_or_default()),
         ("Checks", checks(summary)),
         ("Bound", bound),
@@ -107,6 +111,40 @@ fn quota_table(cells: &[(String, [String; 5])], style: &Style) -> String {
         grid.row(has_flavors.then(|| flavor.clone()).into_iter().chain(resource.iter().cloned()));
     }
     grid.text()
+}
+
+fn order(order: &UsageBasedOrderView) -> String {
+    let weights = order.resource_weights_milli.iter();
+    let weights: Vec<String> = weights.map(|(name, weight)| format!("{name} {}", thousandths(*weight))).collect();
+    let weights = if weights.is_empty() { String::new() } else { format!(" (weights: {})", weights.join(", ")) };
+    match order.half_life_seconds {
+        0 => format!("who uses least comes first{weights}"),
+        seconds => format!("who has used least comes first, half of it forgotten in {seconds} s{weights}"),
+    }
+}
+
+fn subqueues_table(subqueues: &[SubqueueView], style: &Style) -> String {
+    let mut grid = Grid::new(style, &["NAME", "WEIGHT", "USED", "CONSUMED", "KEY", "PENDING", "RUNNING"]);
+    for part in subqueues {
+        let name = if part.name.is_empty() { "(the queue itself)".to_string() } else { part.name.clone() };
+        let amounts = |amounts: &BTreeMap<String, String>| {
+            let amounts = amounts.iter().map(|(name, amount)| format!("{name} {}", short(name, amount)));
+            amounts.collect::<Vec<_>>().join(", ")
+        };
+        let key = part.key_milli.map(thousandths).unwrap_or_default();
+        let (used, consumed) = (amounts(&part.used), amounts(&part.consumed));
+        let counts = [part.pending, part.running].map(|count| count.to_string());
+        grid.row([name, thousandths(part.weight_milli), used, consumed, key].into_iter().chain(counts));
+    }
+    grid.text()
+}
+
+/// `1`, `2.5`
+fn thousandths(milli: u64) -> String {
+    match (milli / 1000, milli % 1000) {
+        (whole, 0) => whole.to_string(),
+        (whole, rest) => format!("{whole}.{}", format!("{rest:03}").trim_end_matches('0')),
+    }
 }
 
 fn waiting_table(jobs: &[WaitingJobView], style: &Style) -> String {
@@ -176,6 +214,7 @@ mod tests {
         };
         let waits = WaitingJobView {
             position: 1,
+            subqueue: String::new(),
             name: "train".into(),
             class: "tas".into(),
             priority: 7,

@@ -41,6 +41,19 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
             let stop = any_stops.then(|| if stops(queue) { queue.stop_policy.clone() } else { String::new() });
             grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(last.iter().cloned()).chain(stop));
         }
+        for part in queue.subqueues.iter().filter(|part| !part.name.is_empty()) {
+            let first = [indented(&part.name, depth + 1), "Subqueue".to_string()];
+            let used = part.used.iter().map(|(name, used)| [name.clone(), short(name, used)]);
+            let none = || [String::new(), String::new()];
+            let used: Vec<[String; 2]> = if part.used.is_empty() { vec![none()] } else { used.collect() };
+            for [name, used] in used {
+                let resource = [name, used, String::new(), String::new(), String::new()];
+                let last = [part.pending.to_string(), part.running.to_string(), String::new()];
+                let flavor = has_flavors.then(String::new);
+                let stop = any_stops.then(String::new);
+                grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(last).chain(stop));
+            }
+        }
     }
     grid.text()
 }
