@@ -2,6 +2,7 @@
 
 use super::Script;
 use super::parse::Words;
+use ohm_cell::{HeldUsage, usage_key, waiting_jobs};
 use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES, STOP_POLICIES};
 use ohm_model::resources::display;
 use ohm_model::{
@@ -57,6 +58,28 @@ fn of<T: Copy>(words: &[(&str, T)], word: &str) -> T {
 }
 
 impl Script {
+    /// What each part of the queue uses and has consumed, its key in thousandths, and who waits, in order.
+    pub(super) fn usage_text(&self, queue: &str) -> String {
+        let parts = self.cell.subqueues().iter().filter(|part| part.queue == queue).map(|part| part.name.as_str());
+        let mut text = format!("usage of queue {queue}");
+        for part in std::iter::once("").chain(parts) {
+            let usage = self.cell.subqueue_usage(queue, part);
+            let uses = usage.iter().filter(|usage| usage.name != "pods").map(|usage| {
+                let [used, consumed] = [usage.used, usage.consumed].map(|amount| display(usage.name, amount));
+                format!(", {} {used} now, {consumed} consumed", usage.name)
+            });
+            let key = usage_key(&self.cell, queue, part, &HeldUsage::new()).thousandths();
+            let key = key.map_or("last".to_string(), |key| key.to_string());
+            text += &format!(
+                "\n    {}: key {key}{}",
+                if part.is_empty() { "(itself)" } else { part },
+                uses.collect::<String>()
+            );
+        }
+        let waiting = waiting_jobs(&self.cell, queue).map(|job| job.spec.name.as_str());
+        format!("{text}\n    waiting: {}", waiting.collect::<Vec<_>>().join(" "))
+    }
+
     /// The quota tree, one line for each queue and cohort.
     pub(super) fn tree_text(&self) -> String {
         let (quota, resources) = (self.cell.quota(), self.cell.resources());

@@ -2,10 +2,7 @@
 
 use super::Script;
 use super::parse::{Words, lease};
-use ohm_cell::{
-    CORDONED, DRAINING, Group, HeldUsage, Job, NOMINATED, READY, Readiness, SHRUNK, Scratch, TaskState, usage_key,
-    waiting_jobs,
-};
+use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, Readiness, SHRUNK, Scratch, TaskState};
 use ohm_model::transaction::Row;
 use ohm_model::{
     Command, Entry, EventKind, HeadStart, JobId, JobOutcome, Move, NodeId, Outcome, PreemptionChange, PreemptionEvent,
@@ -360,29 +357,6 @@ impl Script {
             text.push_str(if held.is_head() { " as head" } else { "" });
         }
         text
-    }
-
-    /// What each part of the queue uses and has consumed, its key in thousandths, and who waits, in order.
-    fn usage_text(&self, queue: &str) -> String {
-        let parts = self.cell.subqueues().iter().filter(|part| part.queue == queue).map(|part| part.name.as_str());
-        let mut text = format!("usage of queue {queue}");
-        for part in std::iter::once("").chain(parts) {
-            let usage = self.cell.subqueue_usage(queue, part);
-            let uses = usage.iter().filter(|usage| usage.name != "pods").map(|usage| {
-                let [used, consumed] =
-                    [usage.used, usage.consumed].map(|amount| resources::display(usage.name, amount));
-                format!(", {} {used} now, {consumed} consumed", usage.name)
-            });
-            let key = usage_key(&self.cell, queue, part, &HeldUsage::new()).thousandths();
-            let key = key.map_or("last".to_string(), |key| key.to_string());
-            text += &format!(
-                "\n    {}: key {key}{}",
-                if part.is_empty() { "(itself)" } else { part },
-                uses.collect::<String>()
-            );
-        }
-        let waiting = waiting_jobs(&self.cell, queue).map(|job| job.spec.name.as_str());
-        format!("{text}\n    waiting: {}", waiting.collect::<Vec<_>>().join(" "))
     }
 
     fn queue_text(&self, name: &str, resource: &str) -> String {
