@@ -98,8 +98,8 @@ impl Turns {
         self.since_ms.get(&job).map_or(0, |since_ms| since_ms.saturating_add(patience_ms))
     }
 
-    /// Whether quota may be left to a job that comes before `job` in its queue; any may where what their parts have used
-    /// says who does.
+    /// Whether quota may be left to a job that comes before `job` in its queue; any may where what their parts have
+    /// used says who does.
     pub(crate) fn may_cede(
         &self,
         (job, spec, by_usage): (JobId, &JobSpec, bool),

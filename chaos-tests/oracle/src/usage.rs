@@ -1,5 +1,6 @@
-//! What the parts of queues with `usageBasedOrder` have used, from submissions and what stands, in real numbers: books
-//! beside those of the log, which counts in integers.
+//! What the parts of queues with `usageBasedOrder` have used, from submissions and what stands: books beside those of
+//! the log, with an arithmetic of their own. What is left after a part of a half-life is made of square roots of one
+//! half.
 
 use crate::books::Books;
 use crate::facts::Taken;
@@ -9,12 +10,16 @@ use ohm_model::{Command, JobSpec, Outcome, UsageBasedOrder};
 use std::collections::BTreeMap;
 
 /// What is used now counts as if it went on for so long.
-const FORESIGHT_MS: f64 = 300_000.0;
+const FORESIGHT_MS: u64 = 300_000;
 /// Two keys that differ by less than this part of them may be equal.
-const TELLABLE: f64 = 1e-6;
+const TELLABLE: u128 = 1_000_000;
+/// So many bits of an amount are below its unit.
+const BITS: u32 = 32;
+/// So many bits of what is left of 1 are below 1.
+const LEFT_BITS: u32 = 40;
 
-/// By resource.
-type Uses = BTreeMap<String, f64>;
+/// By resource, with [`BITS`] below the unit.
+type Uses = BTreeMap<String, u128>;
 
 #[derive(Default)]
 struct Book {
@@ -31,7 +36,7 @@ struct Book {
 #[derive(Default)]
 pub(crate) struct UsageBooks {
     queues: BTreeMap<String, Book>,
-    weights: BTreeMap<String, f64>,
+    weights_milli: BTreeMap<String, u64>,
 }
 
 impl UsageBooks {
@@ -41,7 +46,7 @@ impl UsageBooks {
         for (command, outcome) in taken {
             match (command, outcome) {
                 (Command::PutSubqueue(subqueue), Outcome::Done) => {
-                    self.weights.insert(subqueue.name.clone(), subqueue.weight_milli as f64 / 1000.0);
+                    self.weights_milli.insert(subqueue.name.clone(), subqueue.weight_milli);
                 }
                 (Command::RemoveSubqueue { name }, Outcome::Done) => {
                     self.queues.values_mut().for_each(|book| drop(book.parts.remove(name)));
@@ -75,7 +80,8 @@ impl UsageBooks {
             let (used, _) = book.parts.entry(spec.subqueue.clone()).or_default();
             for (name, amount) in charged {
                 let resource = name.split_once(':').map(|(_, resource)| resource);
-                *used.entry(resource.unwrap_or(&name).to_string()).or_insert(0.0) += amount as f64;
+                let amount = u128::from(amount.max(0).unsigned_abs()) << BITS;
+                *used.entry(resource.unwrap_or(&name).to_string()).or_insert(0) += amount;
             }
         }
     }
@@ -91,10 +97,12 @@ impl UsageBooks {
             return Precedence::Equal;
         }
         let [first, second] = [one, other].map(|spec| self.key(book, &spec.subqueue, now_ms));
-        let tellable =
-            first.is_infinite() != second.is_infinite() || (first - second).abs() > TELLABLE * first.max(second);
+        let far_apart = |one: u128, other: u128| one.abs_diff(other) > one.max(other) / TELLABLE;
+        let tellable = first.is_none() != second.is_none() || first.zip(second).is_some_and(|(a, b)| far_apart(a, b));
+        // Who has no key comes last.
+        let comes_before = first.is_some_and(|first| second.is_none_or(|second| first < second));
         match tellable {
-            true if first < second => Precedence::Before,
+            true if comes_before => Precedence::Before,
             true => Precedence::After,
             false if first == second => Precedence::Equal,
             false => Precedence::Unknown,
@@ -106,27 +114,26 @@ impl UsageBooks {
         self.queues.contains_key(queue)
     }
 
-    fn key(&self, book: &Book, part: &str, now_ms: u64) -> f64 {
-        let weight = if part.is_empty() { 1.0 } else { self.weights.get(part).copied().unwrap_or(1.0) };
-        if weight == 0.0 {
-            return f64::INFINITY;
-        }
+    /// What a part has used for its weight; nothing of one without weight, which comes last.
+    fn key(&self, book: &Book, part: &str, now_ms: u64) -> Option<u128> {
+        let weight_milli = if part.is_empty() { 1000 } else { self.weights_milli.get(part).copied().unwrap_or(1000) };
         let none = Default::default();
         let (used, consumed) = book.parts.get(part).unwrap_or(&none);
-        let elapsed_ms = now_ms.saturating_sub(book.until_ms) as f64 + FORESIGHT_MS;
-        let counts = |(resource, amount): (String, f64)| {
-            let weight = match book.order.resource_weights.get(&resource) {
-                Some(weight) => *weight as f64 / 1000.0,
-                None => f64::from(u8::from(resource != PODS)),
+        let elapsed_ms = now_ms.saturating_sub(book.until_ms) + FORESIGHT_MS;
+        let counts = |(resource, amount): (String, u128)| {
+            let counts_milli = match book.order.resource_weights.get(&resource) {
+                Some(counts_milli) => *counts_milli,
+                None => u64::from(resource != PODS) * 1000,
             };
             let whole = match UnitKind::of(&resource) {
-                UnitKind::Milli => 1000.0,
-                UnitKind::Whole if resource == "memory" => f64::from(1 << 30),
-                UnitKind::Whole => 1.0,
+                UnitKind::Milli => 1000,
+                UnitKind::Whole if resource == "memory" => 1 << 30,
+                UnitKind::Whole => 1,
             };
-            weight * amount / whole
+            amount * u128::from(counts_milli) / whole
         };
-        mixed(consumed, used, left(elapsed_ms, &book.order)).into_iter().map(counts).sum::<f64>() / weight
+        let sum: u128 = mixed(consumed, used, left(elapsed_ms, &book.order)).into_iter().map(counts).sum();
+        sum.checked_div(u128::from(weight_milli))
     }
 }
 
@@ -142,7 +149,7 @@ pub(crate) enum Precedence {
 
 impl Book {
     fn advance(&mut self, now_ms: u64) {
-        let left = left(now_ms.saturating_sub(self.until_ms) as f64, &self.order);
+        let left = left(now_ms.saturating_sub(self.until_ms), &self.order);
         for (used, consumed) in self.parts.values_mut() {
             *consumed = mixed(consumed, used, left);
         }
@@ -150,16 +157,42 @@ impl Book {
     }
 }
 
-/// How much is left after so long of what was used.
-fn left(elapsed_ms: f64, order: &UsageBasedOrder) -> f64 {
-    match order.half_life_seconds {
-        0 => 0.0,
-        seconds => (-elapsed_ms / (seconds as f64 * 1000.0)).exp2(),
+/// How much of 1 is left after so long of what was used, with [`LEFT_BITS`] below 1.
+fn left(elapsed_ms: u64, order: &UsageBasedOrder) -> u128 {
+    let half_life_ms = order.half_life_seconds * 1000;
+    if half_life_ms == 0 {
+        return 0;
     }
+    let (halvings, mut rest_ms) = (elapsed_ms / half_life_ms, elapsed_ms % half_life_ms);
+    let (mut left, mut root) = (1u128 << LEFT_BITS, 1u128 << (LEFT_BITS - 1));
+    for _ in 0..LEFT_BITS {
+        root = (root << LEFT_BITS).isqrt();
+        rest_ms *= 2;
+        if rest_ms >= half_life_ms {
+            rest_ms -= half_life_ms;
+            left = (left * root) >> LEFT_BITS;
+        }
+    }
+    left.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
-fn mixed(consumed: &Uses, used: &Uses, left: f64) -> Uses {
-    let mut mixed: Uses = consumed.iter().map(|(name, amount)| (name.clone(), amount * left)).collect();
-    used.iter().for_each(|(name, amount)| *mixed.entry(name.clone()).or_insert(0.0) += amount * (1.0 - left));
+fn mixed(consumed: &Uses, used: &Uses, left: u128) -> Uses {
+    let mut mixed: Uses = consumed.iter().map(|(name, amount)| (name.clone(), (amount * left) >> LEFT_BITS)).collect();
+    let new = (1u128 << LEFT_BITS) - left;
+    used.iter().for_each(|(name, amount)| *mixed.entry(name.clone()).or_insert(0) += (amount * new) >> LEFT_BITS);
     mixed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEFT_BITS, left};
+    use ohm_model::UsageBasedOrder;
+
+    #[test]
+    fn half_is_left_after_a_half_life_and_seven_tenths_after_half_of_one() {
+        let order = UsageBasedOrder { half_life_seconds: 600, ..UsageBasedOrder::default() };
+        let millionths = |elapsed_ms| (left(elapsed_ms, &order) * 1_000_000) >> LEFT_BITS;
+        assert_eq!([0, 300_000, 600_000, 900_000].map(millionths), [1_000_000, 707_106, 500_000, 353_553]);
+        assert_eq!(millionths(600_000 * 300), 0);
+    }
 }

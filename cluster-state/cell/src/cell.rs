@@ -143,11 +143,6 @@ impl Cell {
         &self.quota
     }
 
-    /// Subqueues, and what they have used.
-    pub fn subqueues(&self) -> &Subqueues {
-        &self.subqueues
-    }
-
     /// Priority classes.
     pub fn priority_classes(&self) -> &PriorityClasses {
         &self.priority_classes

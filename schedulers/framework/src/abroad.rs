@@ -113,7 +113,7 @@ impl Abroad {
         }
         let Some((_, line)) = self.waits.take_if(|(since_ms, _)| now_ms >= *since_ms + TURN_MS) else { return };
         // Whoever else comes first in its tree had the same time.
-        for line in backlog.waited_for_with(&line) {
+        for line in backlog.lines().waited_for_with(&line) {
             backlog.set_others(&line, Others { have_work: true, are_passed: true, ..Others::default() });
             self.tried.insert(line);
         }
@@ -122,7 +122,7 @@ impl Abroad {
     /// Takes note of whether a line is waited for, now that jobs were to be taken, and some or none were.
     pub(crate) fn note_turn(&mut self, now_ms: u64, backlog: &Backlog<Explanation>, some: bool) {
         let since_ms = self.waits.as_ref().filter(|_| !some).map_or(now_ms, |(since_ms, _)| *since_ms);
-        self.waits = backlog.waits_for().map(|line| (since_ms, Arc::clone(line)));
+        self.waits = backlog.lines().waits_for().map(|line| (since_ms, Arc::clone(line)));
     }
 
     fn look_at_lines(&mut self, now_ms: u64, backlog: &mut Backlog<Explanation>, (cell, shards): (&Cell, &Shards)) {

@@ -5,8 +5,8 @@ use ohm_model::{Event, EventKind, Index, JobId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The order in which jobs are due, whichever scheduler plans them: by priority, then by when they came to it. In a queue
-/// with `usageBasedOrder` what its subqueues have used goes before that.
+/// The order in which jobs are due, whichever scheduler plans them: by priority, then by when they came to it. In a
+/// queue with `usageBasedOrder` what its subqueues have used goes before that.
 type Turn = (Reverse<i32>, Index, JobId);
 
 /// Jobs that found no room: until when none in time is sought for them, in stamped time, and who was passed over since.

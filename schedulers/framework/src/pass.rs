@@ -12,7 +12,7 @@ use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::preempt::{preempt, seeks_victims};
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
-use crate::shares::ordered_queues;
+use crate::shares::{follow_usage, key_parts, ordered_queues};
 use crate::turns::Turns;
 use ohm_cell::preemptions;
 use ohm_client::SessionInput;
@@ -32,7 +32,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// One pass of bounded work.
     pub(crate) fn proceed(&mut self, now_ms: u64, out: &mut Vec<SchedulerEffect>) {
         self.drop_outrun(now_ms, out);
-        self.follow_usage();
+        follow_usage(self);
         self.wake();
         self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
         if !self.has_room() {
@@ -288,7 +288,7 @@ impl<P: Planner> SchedulerCore<P> {
 
 /// The jobs whose turn it is, in order.
 fn take_jobs<P: Planner>(core: &mut SchedulerCore<P>) -> Vec<JobId> {
-    core.key_parts();
+    key_parts(core);
     let session = core.follower.member().session().unwrap_or_default();
     let cell = core.follower.cell();
     let held: Vec<_> = ordered_queues(cell).map(|queue| (queue, core.holds.of_parts(queue))).collect();

@@ -46,8 +46,8 @@ pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
     Ticket { rank, line, part: part.into(), shard: job.shard, kin, starts, mark }
 }
 
-/// Jobs that never ran, ask for the same, for as long, and wait in one part of a queue are kin; every other job is unlike all
-/// others.
+/// Jobs that never ran, ask for the same, for as long, and wait in one part of a queue are kin; every other job is
+/// unlike all others.
 fn kin_of(job: &Job, part: &str, need: Need, is_unlike: bool) -> Arc<[u8]> {
     let untouched = job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.pending.len() == spec.count);
     if need != Need::Start || is_unlike || !untouched || !job.reserved.is_empty() {

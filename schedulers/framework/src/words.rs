@@ -38,28 +38,7 @@ impl Explanation {
                     tasks(self.of)
                 )
             }
-            Obstacle::Domain { level, best, spreads, .. } if best.is_empty() => {
-                let asked = self.asked(job, *spreads);
-                format!(
-                    "{asked} {} {level}; no domain takes any.",
-                    if *spreads { "domains of" } else { "one domain of" }
-                )
-            }
-            Obstacle::Domain { level, best, fit, spreads, layers } => {
-                let asked = self.asked(job, *spreads);
-                let lacks = layers.iter().filter(|layer| layer.fit < layer.needed);
-                let lacks: String = lacks
-                    .map(|layer| {
-                        format!(" There it holds {} of {} slices of {}.", layer.fit, layer.needed, layer.level)
-                    })
-                    .collect();
-                match spreads {
-                    true => format!("{asked} as few domains of {level} as can be; all together take {fit}.{lacks}"),
-                    false => {
-                        format!("{asked} one domain of {level}; the best, {}, takes {fit}.{lacks}", best.join("/"))
-                    }
-                }
-            }
+            Obstacle::Domain { .. } => self.domain_text(job),
             Obstacle::Contradiction { problem } => {
                 format!("Its topology request contradicts the topology: {problem}. No node that joins can change that.")
             }
@@ -99,6 +78,22 @@ impl Explanation {
             Obstacle::EmptyPlan => {
                 "Its scheduler returned a plan without content, which is an error of ours.".to_string()
             }
+        }
+    }
+
+    /// What a job lacks that has to stand in one domain, or in few.
+    fn domain_text(&self, job: Option<&Job>) -> String {
+        let Obstacle::Domain { level, best, fit, spreads, layers } = &self.obstacle else { return String::new() };
+        let asked = self.asked(job, *spreads);
+        let lacks = layers.iter().filter(|layer| layer.fit < layer.needed);
+        let lacks =
+            lacks.map(|layer| format!(" There it holds {} of {} slices of {}.", layer.fit, layer.needed, layer.level));
+        let lacks: String = lacks.collect();
+        match spreads {
+            true if best.is_empty() => format!("{asked} domains of {level}; no domain takes any."),
+            false if best.is_empty() => format!("{asked} one domain of {level}; no domain takes any."),
+            true => format!("{asked} as few domains of {level} as can be; all together take {fit}.{lacks}"),
+            false => format!("{asked} one domain of {level}; the best, {}, takes {fit}.{lacks}", best.join("/")),
         }
     }
 

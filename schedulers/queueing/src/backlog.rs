@@ -2,7 +2,8 @@
 
 use crate::chooser::Chooser;
 use crate::kin::{Blocker, Kins};
-use crate::lines::{Fare, Lines, Others};
+use crate::line::Others;
+use crate::lines::{Fare, Lines};
 use crate::rank::{Rank, Ticket};
 use ohm_model::{Index, JobId, ResourceId, Shard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,9 +184,9 @@ impl<N> Backlog<N> {
         self.lines.set(line, weight_milli, strict, root);
     }
 
-    /// The parts of the line that have had jobs, in their order.
-    pub fn parts(&self, line: &str) -> Vec<Arc<str>> {
-        self.lines.parts(line)
+    /// What is known of the lines.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
     }
 
     /// A part of the line has this key from now on: those of smaller keys are served first.
@@ -208,17 +209,6 @@ impl<N> Backlog<N> {
     /// Another scheduler has placed what costs so much of the line, in parts of [`crate::WHOLE`].
     pub fn charge_abroad(&mut self, line: &Arc<str>, cost: u64) {
         self.lines.charge_abroad(line, cost);
-    }
-
-    /// The lines of the tree of `line` that others are to serve before they are served here.
-    pub fn waited_for_with(&self, line: &Arc<str>) -> Vec<Arc<str>> {
-        self.lines.waited_for_with(line)
-    }
-
-    /// A line whose turn it was when somebody was to be taken last, and that others are to serve first, if that keeps
-    /// back what is ready here.
-    pub fn waits_for(&self) -> Option<&Arc<str>> {
-        self.lines.waits_for()
     }
 
     /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place

@@ -10,8 +10,8 @@
 //!                     └────wake / sweep───── parked ◀┘
 //! ```
 //! Order: repairs first, over all lines; then one line per queue, the line first of which least was placed for its
-//! weight (`lines.rs`), in a cohort tree those before that borrow least ([`Chooser`]), inside a line by its parts, if it
-//! has any, by priority and then by age. A job costs its line what is placed of it, by the
+//! weight (`lines.rs`), in a cohort tree those before that borrow least ([`Chooser`]), inside a line by its parts, if
+//! it has any, by priority and then by age. A job costs its line what is placed of it, by the
 //! resource of which that is the largest share of the cell, and nothing when it finds no place.
 //!
 //! Jobs that ask for the same are *kin*. When one of them finds no place, no later one of them would, so all are parked
@@ -25,11 +25,13 @@
 mod backlog;
 mod chooser;
 mod kin;
+mod line;
 mod lines;
 mod rank;
 
 pub use backlog::Backlog;
 pub use chooser::Chooser;
 pub use kin::Blocker;
-pub use lines::{Fare, Others, WHOLE};
+pub use line::Others;
+pub use lines::{Fare, Lines, WHOLE};
 pub use rank::{Rank, Ticket};

@@ -20,13 +20,12 @@
 //! knows what the parts have used sets.
 
 use crate::chooser::Chooser;
+use crate::line::{Line, Others, Part, WEIGHT_MILLI};
 use crate::rank::Rank;
 use ohm_model::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The weight of a line that nobody gave one.
-const WEIGHT_MILLI: u64 = 1000;
 /// What everything that a cell has costs.
 pub const WHOLE: u64 = 1 << 40;
 
@@ -37,27 +36,9 @@ pub struct Fare {
     step: u128,
 }
 
-/// What other schedulers do in a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Others {
-    /// They have work of it that may be placed.
-    pub have_work: bool,
-    /// The first job of that, as far as it is known.
-    pub first: Option<JobId>,
-    /// Jobs of theirs come before those that are ready here.
-    pub come_first: bool,
-    /// They are not waited for when it is their turn.
-    pub are_passed: bool,
-}
-
-impl Others {
-    fn are_waited_for(&self) -> bool {
-        self.have_work && !self.are_passed
-    }
-}
-
+/// All lines.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     by_name: BTreeMap<Arc<str>, u32>,
     lines: Vec<Line>,
     /// Lines with somebody to serve, by their tags; those that have no work left come last, equals by their heads.
@@ -71,40 +52,6 @@ pub(crate) struct Lines {
     /// By the root of a tree: the line that is waited for there, as the chooser said last, while nothing has changed.
     waits: BTreeMap<Arc<str>, u32>,
     virtual_time: u128,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Line {
-    weight_milli: u64,
-    /// Mostly one: see [`Part`].
-    parts: Vec<Part>,
-    tag: u128,
-    /// For jobs that were taken and not planned yet.
-    pledged: u128,
-    /// How many of those will be followed by others if they find a place.
-    awaited: u32,
-    /// How many were taken and not planned yet.
-    taken: u32,
-    /// The last of those: what comes after it in the line is like it.
-    last_taken: Option<JobId>,
-    /// Jobs of the backlog and plans under way.
-    members: u32,
-    strict: bool,
-    /// The root of its cohort tree, if it has one.
-    root: Option<Arc<str>>,
-    /// What other schedulers do in it. Their work counts as a member.
-    others: Others,
-    /// In a strict line: the job whose turn it is and that finds no place; nobody behind it is served.
-    held_at: Option<(u32, Rank)>,
-}
-
-/// Part of a line: those of smaller key are served first, of equal ones by rank. A line without an order of parts has
-/// one.
-#[derive(Clone, Debug, Default)]
-struct Part {
-    name: Arc<str>,
-    key: u128,
-    ready: BTreeSet<Rank>,
 }
 
 /// Who is to be served of a tree.
@@ -127,40 +74,6 @@ struct Candidate {
     job: JobId,
     /// What it means that the line is chosen, unless its head is served.
     instead: Option<Turn>,
-}
-
-/// Where a line stands among the others: in `active`, `awaiting` or `elsewhere`.
-type Place = (Option<(bool, u128, Rank)>, Option<u128>, Option<u128>);
-
-impl Line {
-    fn head(&self) -> Option<Rank> {
-        if self.strict && self.taken > 0 {
-            return None;
-        }
-        let firsts = self.parts.iter().zip(0u32..).filter_map(|(part, at)| Some((at, *part.ready.first()?)));
-        let (part, head) = firsts.min_by_key(|(part, head)| self.order(*part, *head))?;
-        let is_held = |(held, rank)| self.order(held, rank) < self.order(part, head);
-        (!self.held_at.is_some_and(is_held)).then_some(head)
-    }
-
-    /// Where somebody of a part stands in the line.
-    fn order(&self, part: u32, rank: Rank) -> (u8, u128, Rank) {
-        (rank.urgency, self.parts[part as usize].key, rank)
-    }
-
-    fn place(&self) -> Place {
-        let due = self.tag.saturating_add(self.pledged);
-        match self.head() {
-            Some(head) => (Some((head.is_idle(), due, head)), None, None),
-            None if self.awaited > 0 => (None, Some(due), None),
-            None => (None, None, self.others.are_waited_for().then_some(due)),
-        }
-    }
-
-    /// How far the line moves back for what costs so much.
-    fn step(&self, cost: u64) -> u128 {
-        u128::from(cost) * u128::from(WEIGHT_MILLI) / u128::from(self.weight_milli.max(1))
-    }
 }
 
 impl Lines {
@@ -215,7 +128,7 @@ impl Lines {
     }
 
     /// The parts of the line that have had members, in their order.
-    pub(crate) fn parts(&self, line: &str) -> Vec<Arc<str>> {
+    pub fn parts(&self, line: &str) -> Vec<Arc<str>> {
         let Some(line) = self.by_name.get(line).map(|line| &self.lines[*line as usize]) else { return Vec::new() };
         let mut parts: Vec<&Part> = line.parts.iter().collect();
         parts.sort_by(|one, other| (one.key, &one.name).cmp(&(other.key, &other.name)));
@@ -353,8 +266,9 @@ impl Lines {
         before.find(|other| self.lines[*other as usize].root.as_ref() == Some(root))
     }
 
-    /// The name of the first line that is waited for, as of when somebody was to be served last.
-    pub(crate) fn waits_for(&self) -> Option<&Arc<str>> {
+    /// The first line whose turn it was when somebody was to be taken last, and that others are to serve first, if that
+    /// keeps back what is ready here.
+    pub fn waits_for(&self) -> Option<&Arc<str>> {
         if self.abroad == 0 {
             return None;
         }
@@ -368,7 +282,7 @@ impl Lines {
     }
 
     /// The lines of the tree of `name` that others are to serve before they are served here.
-    pub(crate) fn waited_for_with(&self, name: &Arc<str>) -> Vec<Arc<str>> {
+    pub fn waited_for_with(&self, name: &Arc<str>) -> Vec<Arc<str>> {
         let root = self.by_name.get(name).and_then(|line| self.lines[*line as usize].root.as_ref());
         let is_waited_for = |line: &Line| {
             line.root.as_ref() == root

@@ -3,14 +3,14 @@
 //! ```text
 //! key of the subqueue (queues with `usageBasedOrder`) ─▶ priority ─▶ when it came to the queue ─▶ number of the job
 //! ```
-//! The key is what the subqueue will have consumed in a while, by the weights of the resources and its own. It is worked
-//! out at the stamped time of the cell, so that all copies have the same order after the same entry.
+//! The key is what the subqueue will have consumed in a while, by the weights of the resources and its own. It is
+//! worked out at the stamped time of the cell, so that all copies have the same order after the same entry.
 
 use crate::cell::Cell;
 use crate::state::flavors::Charges;
 use crate::state::jobs::Job;
 use crate::state::requests::{by_resource, charged};
-use crate::state::subqueues::UsageKey;
+use crate::state::subqueues::{Subqueues, UsageKey};
 use crate::state::turns::{Merged, Place, Turn};
 use ohm_model::ResourceId;
 use ohm_model::resources::whole_unit;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// What is charged to the parts of a queue beside what the cell charges, by the name of the part.
 pub type HeldUsage = BTreeMap<String, Charges>;
 
-/// The key of a part of the queue: a subqueue, or without a name the jobs that name the queue itself. All are equal in a
-/// queue without `usageBasedOrder`.
+/// The key of a part of the queue: a subqueue, or without a name the jobs that name the queue itself. All are equal in
+/// a queue without `usageBasedOrder`.
 pub fn usage_key(cell: &Cell, queue: &str, part: &str, held: &HeldUsage) -> UsageKey {
     let Some(book) = cell.subqueues.book(queue) else { return UsageKey::default() };
     let Some(order) = cell.quota.get(queue).and_then(|queue| queue.spec.usage_based_order.as_ref()) else {
@@ -60,6 +60,11 @@ pub(crate) fn waiting_between<'a>(
     cell.turns.between(queue, &|part| usage_key(cell, queue, part, held), from, until)
 }
 
+/// Subqueues, and what they have used.
+pub fn subqueues(cell: &Cell) -> &Subqueues {
+    &cell.subqueues
+}
+
 /// The jobs of `queue` that wait to start, in order.
 pub fn waiting_jobs<'a>(cell: &'a Cell, queue: &str) -> impl Iterator<Item = &'a Arc<Job>> + use<'a> {
     waiting_between(cell, queue, (None, None), &HeldUsage::new()).filter_map(|job| cell.jobs.get(job))
@@ -77,24 +82,22 @@ pub struct SubqueueUsage<'a> {
     pub consumed: i64,
 }
 
-impl Cell {
-    /// What a part of the queue uses and has used, by resource: a subqueue, or without a name the jobs that name the
-    /// queue itself.
-    pub fn subqueue_usage(&self, queue: &str, part: &str) -> Vec<SubqueueUsage<'_>> {
-        let usage = match self.subqueues.book(queue) {
-            Some(book) => book.of(part, self.now_ms),
-            None => self.used_by(queue, part),
-        };
-        let named = |(resource, used, consumed)| SubqueueUsage { name: self.resources.name(resource), used, consumed };
-        usage.into_iter().map(named).collect()
-    }
+/// What a part of the queue uses and has used, by resource: a subqueue, or without a name the jobs that name the queue
+/// itself.
+pub fn subqueue_usage<'a>(cell: &'a Cell, queue: &str, part: &str) -> Vec<SubqueueUsage<'a>> {
+    let usage = match cell.subqueues.book(queue) {
+        Some(book) => book.of(part, cell.now_ms),
+        None => used_by(cell, queue, part),
+    };
+    let named = |(resource, used, consumed)| SubqueueUsage { name: cell.resources.name(resource), used, consumed };
+    usage.into_iter().map(named).collect()
+}
 
-    fn used_by(&self, queue: &str, part: &str) -> Vec<(ResourceId, i64, i64)> {
-        let mut sums = Charges::new();
-        let holders = self.turns.holders(queue).filter_map(|job| self.jobs.get(job));
-        for job in holders.filter(|job| job.spec.subqueue == part) {
-            charged(self, job).into_iter().for_each(|(column, amount)| *sums.entry(column).or_insert(0) += amount);
-        }
-        by_resource(self, &sums).into_iter().map(|(resource, used)| (resource, used, used)).collect()
+fn used_by(cell: &Cell, queue: &str, part: &str) -> Vec<(ResourceId, i64, i64)> {
+    let mut sums = Charges::new();
+    let holders = cell.turns.holders(queue).filter_map(|job| cell.jobs.get(job));
+    for job in holders.filter(|job| job.spec.subqueue == part) {
+        charged(cell, job).into_iter().for_each(|(column, amount)| *sums.entry(column).or_insert(0) += amount);
     }
+    by_resource(cell, &sums).into_iter().map(|(resource, used)| (resource, used, used)).collect()
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! consumed(t) = consumed(0) · 2^(−t/H) + usage · (1 − 2^(−t/H))        while `usage` is in use all the time
 //! ```
-//! It is worked out where usage changes, not sampled, and amounts have [`FRACTION`] bits below their unit: of a half-life
-//! of a week, a millisecond counts still.
+//! It is worked out where usage changes, not sampled, and amounts have [`FRACTION`] bits below their unit: of a
+//! half-life of a week, a millisecond counts still.
 
 /// Bits below the unit of an amount.
 pub(crate) const FRACTION: u32 = 48;

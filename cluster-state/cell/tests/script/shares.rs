@@ -2,7 +2,7 @@
 
 use super::Script;
 use super::parse::Words;
-use ohm_cell::{HeldUsage, usage_key, waiting_jobs};
+use ohm_cell::{HeldUsage, subqueue_usage, subqueues, usage_key, waiting_jobs};
 use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES, STOP_POLICIES};
 use ohm_model::resources::display;
 use ohm_model::{
@@ -60,10 +60,10 @@ fn of<T: Copy>(words: &[(&str, T)], word: &str) -> T {
 impl Script {
     /// What each part of the queue uses and has consumed, its key in thousandths, and who waits, in order.
     pub(super) fn usage_text(&self, queue: &str) -> String {
-        let parts = self.cell.subqueues().iter().filter(|part| part.queue == queue).map(|part| part.name.as_str());
+        let parts = subqueues(&self.cell).iter().filter(|part| part.queue == queue).map(|part| part.name.as_str());
         let mut text = format!("usage of queue {queue}");
         for part in std::iter::once("").chain(parts) {
-            let usage = self.cell.subqueue_usage(queue, part);
+            let usage = subqueue_usage(&self.cell, queue, part);
             let uses = usage.iter().filter(|usage| usage.name != "pods").map(|usage| {
                 let [used, consumed] = [usage.used, usage.consumed].map(|amount| display(usage.name, amount));
                 format!(", {} {used} now, {consumed} consumed", usage.name)

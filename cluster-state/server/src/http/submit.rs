@@ -16,7 +16,7 @@ use crate::handle::Unanswered;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use ohm_cell::{Cell, JobState, QuotaNode};
+use ohm_cell::{Cell, JobState, QuotaNode, subqueues};
 use ohm_log::ENTRY_BYTES_MAX;
 use ohm_manifest::{Content, Document};
 use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome, Refusal};
@@ -139,7 +139,7 @@ fn putting(content: Content, cell: Option<&Cell>) -> Option<(Command, bool)> {
             (known(&|cell| cell.quota().get(&spec.name).is_some_and(is_same)), Command::PutQueue(spec))
         }
         Content::Subqueue(subqueue) => {
-            let was_there = known(&|cell| cell.subqueues().get(&subqueue.name) == Some(&subqueue));
+            let was_there = known(&|cell| subqueues(cell).get(&subqueue.name) == Some(&subqueue));
             (was_there, Command::PutSubqueue(subqueue))
         }
         Content::ResourceFlavor(flavor) => {

@@ -103,10 +103,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
         Some("Queue") => named(cx, root, |cx, name, spec| decode::queue(cx, name, spec).map(Content::Queue)),
         Some("Cohort") => named(cx, root, |cx, name, spec| decode::cohort(cx, name, spec).map(Content::Queue)),
         Some("Subqueue") => named(cx, root, |cx, name, spec| {
-            let Some(spec) = spec else {
-                missing_spec(cx, root, "its `queue`");
-                return None;
-            };
+            let spec = required(cx, root, spec, "its `queue`")?;
             decode::subqueue(cx, name, spec).map(Content::Subqueue)
         }),
         Some("ResourceFlavor") => named(cx, root, |cx, name, spec| {
@@ -115,10 +112,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
         }),
         Some("Scheduling") => scheduling(cx, root),
         Some("Topology") => named(cx, root, |cx, name, spec| {
-            let Some(spec) = spec else {
-                missing_spec(cx, root, "its `levels`");
-                return None;
-            };
+            let spec = required(cx, root, spec, "its `levels`")?;
             decode::topology(cx, name, spec).map(Content::Topology)
         }),
         Some("PriorityClass") => {
@@ -128,10 +122,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
             decode::priority_class(cx, name, &fields).map(Content::PriorityClass)
         }
         Some("ProvisioningClass") => named(cx, root, |cx, name, spec| {
-            let Some(spec) = spec else {
-                missing_spec(cx, root, "its `provisioner`");
-                return None;
-            };
+            let spec = required(cx, root, spec, "its `provisioner`")?;
             let class = decode::provisioning_class(cx, name, spec)?;
             Some(Content::ProvisioningClass(Box::new(class)))
         }),
@@ -226,6 +217,14 @@ fn expect_name(cx: &mut Context, root: At<'_>, name: &str, only: &str) {
     cx.report(position, Trail::Field(&trail, "name"), || {
         ProblemKind::Rule(format!("must be `{only}`: a cell has one of this kind"))
     });
+}
+
+/// The `spec` of a document, which says `wanted` at least.
+fn required<'n>(cx: &mut Context, root: At<'_>, spec: Option<At<'n>>, wanted: &'static str) -> Option<At<'n>> {
+    if spec.is_none() {
+        missing_spec(cx, root, wanted);
+    }
+    spec
 }
 
 fn missing_spec(cx: &mut Context, root: At<'_>, wanted: &'static str) {

@@ -33,8 +33,8 @@ pub struct UsageBasedOrder {
 }
 
 impl UsageBasedOrder {
-    /// What one whole unit (see [`crate::resources::whole_unit`]) of a resource counts, in thousandths: one unless said, of
-    /// `pods` nothing, since every task has one.
+    /// What one whole unit (see [`crate::resources::whole_unit`]) of a resource counts, in thousandths: 1 unless said,
+    /// of `pods` nothing, since every task has one.
     pub fn weight_milli(&self, resource: &str) -> u64 {
         let known = self.resource_weights.get(resource).copied();
         known.unwrap_or(if resource == PODS { 0 } else { 1000 })

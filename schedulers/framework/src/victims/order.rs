@@ -19,8 +19,8 @@ pub(super) fn open_jobs<'a>(
     jobs.filter(|job: &&Job| !taken.contains(&job.id)).collect()
 }
 
-/// The order in which those of one group are stopped: who stops already, then, of the own queue, those whose subqueue has
-/// used most, where that orders it, then the least important, then who has its quota for the shortest time.
+/// The order in which those of one group are stopped: who stops already, then, of the own queue, those whose subqueue
+/// has used most, where that orders it, then the least important, then who has its quota for the shortest time.
 pub(super) type Order = (bool, Reverse<UsageKey>, i32, Reverse<u64>, String);
 
 /// Where `job` stands among those that may be stopped for one of `queue`.

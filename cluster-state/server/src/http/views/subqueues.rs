@@ -1,6 +1,6 @@
 //! Subqueues: what they use, have used, and in which order they come.
 
-use ohm_cell::{Cell, HeldUsage, is_ordered_by_usage, usage_key};
+use ohm_cell::{Cell, HeldUsage, is_ordered_by_usage, subqueue_usage, usage_key};
 use ohm_model::UsageBasedOrder;
 use ohm_model::resources::{PODS, display};
 use ohm_wire::api::{SubqueueView, UsageBasedOrderView};
@@ -15,7 +15,7 @@ pub(super) fn usage_based_order(order: &UsageBasedOrder) -> UsageBasedOrderView 
 
 /// The parts of a queue; none where it has no subqueue.
 pub(crate) fn subqueues(cell: &Cell, queue: &str) -> Vec<SubqueueView> {
-    let of_queue = cell.subqueues().iter().filter(|subqueue| subqueue.queue == queue);
+    let of_queue = ohm_cell::subqueues(cell).iter().filter(|subqueue| subqueue.queue == queue);
     let named: Vec<(&str, u64)> = of_queue.map(|subqueue| (subqueue.name.as_str(), subqueue.weight_milli)).collect();
     if named.is_empty() {
         return Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn subqueues(cell: &Cell, queue: &str) -> Vec<SubqueueView> {
 }
 
 fn view(cell: &Cell, queue: &str, (name, weight_milli): (&str, u64), [pending, running]: [u64; 2]) -> SubqueueView {
-    let usage = cell.subqueue_usage(queue, name);
+    let usage = subqueue_usage(cell, queue, name);
     let amounts = |of: &dyn Fn(&ohm_cell::SubqueueUsage<'_>) -> i64| {
         let named = usage.iter().filter(|usage| usage.name != PODS);
         named.map(|usage| (usage.name.to_string(), display(usage.name, of(usage)))).collect::<BTreeMap<_, _>>()

@@ -100,8 +100,8 @@ pub struct SubqueueView {
     /// `usageBasedOrder`.
     #[serde(skip_serializing_if = "is_default")]
     pub consumed: BTreeMap<String, String>,
-    /// What it will have consumed in five minutes, if what it uses now stays in use, by the weights of the resources and
-    /// its own, in thousandths. Left out where the queue has no order, or the subqueue has weight 0 and comes last.
+    /// What it will have consumed in five minutes, if what it uses now stays in use, by the weights of the resources
+    /// and its own, in thousandths. Left out where the queue has no order, or the subqueue has weight 0 and comes last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_milli: Option<u64>,
     /// Its jobs that wait.
