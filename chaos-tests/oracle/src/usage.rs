@@ -55,7 +55,7 @@ impl UsageBooks {
                     Some(order) => {
                         let new = || Book { until_ms: now_ms, ..Book::default() };
                         let book = self.queues.entry(spec.name.clone()).or_insert_with(new);
-                        book.order = order.clone();
+                        book.order = UsageBasedOrder::clone(order);
                         book.is_unsure |= !spec.admission_checks.is_empty();
                     }
                     None => drop(self.queues.remove(&spec.name)),

@@ -262,9 +262,17 @@ fn no_flavor_text(queue: &str, why: &NoOffer) -> String {
 fn used_less(cell: &Cell, first: &Job, job: &Job) -> Option<String> {
     let (queue, parts) = (&job.spec.queue, [&first.spec.subqueue, &job.spec.subqueue]);
     let [key, own] = parts.map(|part| usage_key(cell, queue, part, &HeldUsage::new()));
-    let name =
-        |part: &str| if part.is_empty() { "what names the queue itself".into() } else { format!("subqueue {part}") };
-    let [first, own_name] = parts.map(|part| name(part));
-    (key < own)
-        .then(|| format!("Jobs of {first} come before it, since that has used less for its weight than {own_name}."))
+    let own_name = match parts[1].is_empty() {
+        true => "those that name the queue itself".to_string(),
+        false => format!("subqueue {}", parts[1]),
+    };
+    let text = match parts[0].is_empty() {
+        true => format!(
+            "Jobs that name the queue itself come before it: they have used less for their weight than {own_name}."
+        ),
+        false => {
+            format!("Jobs of subqueue {} come before it: it has used less for its weight than {own_name}.", parts[0])
+        }
+    };
+    (key < own).then_some(text)
 }

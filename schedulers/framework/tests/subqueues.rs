@@ -9,7 +9,7 @@ fn put_queue(world: &mut World, cpus: i64, strict: bool) {
         name: "line".into(),
         nominal: [("cpu".to_string(), cpus)].into(),
         queueing_strategy: strategies[usize::from(strict)],
-        usage_based_order: Some(UsageBasedOrder { half_life_seconds: 604_800, ..UsageBasedOrder::default() }),
+        usage_based_order: Some(Box::new(UsageBasedOrder { half_life_seconds: 604_800, ..UsageBasedOrder::default() })),
         ..QueueSpec::default()
     }));
 }

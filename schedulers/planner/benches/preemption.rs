@@ -3,6 +3,8 @@
 //! makes, `stream` one of many preemptors that come one after the other, each of which is told to its victims, which
 //! stop still when the next one comes. Run with `cargo bench -p ohm-planner --bench preemption`.
 
+#![allow(clippy::disallowed_types, reason = "a benchmark is about real time")]
+
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ohm_cell::Overlay;
 use ohm_framework::preempt::plan_preemption;

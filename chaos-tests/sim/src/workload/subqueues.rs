@@ -45,7 +45,7 @@ impl Subqueues {
         let weighs = own.chance(500);
         let weights = [("cpu".to_string(), 1000), ("memory".to_string(), own.below(3) * 500)];
         let resource_weights = weights.into_iter().filter(|_| weighs).collect();
-        spec.usage_based_order = Some(UsageBasedOrder { half_life_seconds, resource_weights });
+        spec.usage_based_order = Some(Box::new(UsageBasedOrder { half_life_seconds, resource_weights }));
     }
 
     /// Which part of its queue a job names: none of the three, or one.

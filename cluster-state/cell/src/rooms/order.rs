@@ -24,7 +24,7 @@ pub type HeldUsage = BTreeMap<String, Charges>;
 /// a queue without `usageBasedOrder`.
 pub fn usage_key(cell: &Cell, queue: &str, part: &str, held: &HeldUsage) -> UsageKey {
     let Some(book) = cell.subqueues.book(queue) else { return UsageKey::default() };
-    let Some(order) = cell.quota.get(queue).and_then(|queue| queue.spec.usage_based_order.as_ref()) else {
+    let Some(order) = cell.quota.get(queue).and_then(|queue| queue.spec.usage_based_order.as_deref()) else {
         return UsageKey::default();
     };
     let weight_milli =

@@ -216,7 +216,7 @@ impl<'a> Words<'a> {
             max_waiting_jobs: self.parsed("most-waiting", 0),
             min_runtime_seconds: self.parsed("min-runtime", 0),
             ready_timeout: self.ready_timeout(),
-            usage_based_order: self.usage_based_order(),
+            usage_based_order: self.usage_based_order().map(Box::new),
             weight_milli,
             parent: self.option("parent").unwrap_or_default().to_string(),
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),

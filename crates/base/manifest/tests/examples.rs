@@ -14,7 +14,7 @@ fn jobs() -> Vec<JobSpec> {
         for verdict in parse(&file.to_string_lossy(), &std::fs::read(&file).unwrap()) {
             match verdict.unwrap_or_else(|error| panic!("{error}")).content {
                 Content::Job(job) => jobs.push(*job),
-                Content::Queue(_) | Content::ResourceFlavor(_) => {}
+                Content::Queue(_) | Content::Subqueue(_) | Content::ResourceFlavor(_) => {}
                 Content::ProvisioningClass(_) | Content::SchedulingProfile(_) => {}
                 other => panic!("{}: neither a job nor what one waits for: {other:?}", file.display()),
             }

@@ -57,7 +57,7 @@ pub struct QueueSpec {
     /// By when what is placed of its jobs must run; of a cohort: nothing.
     pub ready_timeout: Option<ReadyTimeout>,
     /// Whether its jobs come in the order of what their subqueues have used; of a cohort: nothing.
-    pub usage_based_order: Option<UsageBasedOrder>,
+    pub usage_based_order: Option<Box<UsageBasedOrder>>,
 }
 
 impl Default for QueueSpec {

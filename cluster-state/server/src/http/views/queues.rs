@@ -55,7 +55,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
         max_waiting_jobs: spec.max_waiting_jobs,
         min_runtime_seconds: spec.min_runtime_seconds,
-        usage_based_order: spec.usage_based_order.as_ref().map(super::subqueues::usage_based_order),
+        usage_based_order: spec.usage_based_order.as_deref().map(super::subqueues::usage_based_order),
         ready_timeout: spec.ready_timeout.as_ref().map(super::ready::ready_timeout),
         admission_checks: spec.admission_checks.iter().map(|check| check.name.clone()).collect(),
         on_flavors: on_flavors.map(|check| (check.name.clone(), check.on_flavors.clone())).collect(),

@@ -39,7 +39,7 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     queue.max_waiting_jobs = most.unwrap_or(0);
     queue.min_runtime_seconds = fields.whole(cx, "minRuntimeSeconds", 0..=i64::MAX).unwrap_or(0);
     queue.ready_timeout = fields.get("readyTimeout").and_then(|at| ready_timeout(cx, at));
-    queue.usage_based_order = fields.get("usageBasedOrder").and_then(|at| usage_based_order(cx, at));
+    queue.usage_based_order = fields.get("usageBasedOrder").and_then(|at| usage_based_order(cx, at)).map(Box::new);
     let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
     queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)
