@@ -18,6 +18,8 @@ pub(crate) struct StrictOrder {
     waiting: BTreeMap<String, Vec<JobId>>,
     /// Jobs of which it placed something.
     placed: BTreeSet<JobId>,
+    /// Jobs for which others stop, or room is kept for a planned start: in queues with `usageBasedOrder` they go first.
+    promised: BTreeSet<JobId>,
     /// Of queues with `usageBasedOrder`, which part came before which, before the entry.
     parts: BTreeMap<String, BTreeMap<(String, String), Precedence>>,
     /// Whether the entry holds one command: else nothing says what was used when.
@@ -51,7 +53,8 @@ impl StrictOrder {
         let now_ms = ledger.waiting.now_ms.max(stamp_ms);
         let ordered = waiting.iter().filter(|(queue, _)| ledger.usage.orders(queue));
         let parts = ordered.map(|(queue, jobs)| (queue.clone(), order_of_parts(jobs, ledger, now_ms))).collect();
-        StrictOrder { waiting, placed: BTreeSet::new(), parts, is_single: taken.len() == 1 }
+        let promised = ledger.preemptions.waiting().chain(ledger.claims.heads()).collect();
+        StrictOrder { waiting, placed: BTreeSet::new(), promised, parts, is_single: taken.len() == 1 }
     }
 
     /// Takes note of one fact.
@@ -102,6 +105,7 @@ impl StrictOrder {
         let comes_after = |job: &&JobId| {
             let Some(found) = spec(job).filter(|_| self.is_single && self.placed.contains(job)) else { return false };
             match parts.get(&(waits.subqueue.clone(), found.subqueue.clone())) {
+                _ if self.promised.contains(job) => false,
                 Some(Precedence::Before) => true,
                 Some(Precedence::Equal) => ledger.turns.of(*first, waits) < ledger.turns.of(**job, found),
                 _ => false,

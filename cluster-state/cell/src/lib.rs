@@ -32,7 +32,7 @@ pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::laying::{drop_preemption, free_quota, lay_preemption, reserve_quota, resume_run};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::order::{
-    HeldUsage, SubqueueUsage, is_ordered_by_usage, subqueue_usage, subqueues, usage_key, waiting_jobs,
+    HeldUsage, SubqueueUsage, is_ordered_by_usage, is_served_first, subqueue_usage, subqueues, usage_key, waiting_jobs,
 };
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::planned_rooms::PlannedRooms;

@@ -2,7 +2,7 @@
 
 use crate::explain::{Explanation, Miss, Obstacle};
 use crate::planner::Need;
-use ohm_cell::{Cell, Job, PODS, is_ordered_by_usage, preemptions};
+use ohm_cell::{Cell, Job, PODS, is_ordered_by_usage, is_served_first, preemptions};
 use ohm_model::{ClassKind, ResourceId};
 use ohm_queueing::{Blocker, Rank, Ticket};
 use ohm_stdx::{codec, hash};
@@ -28,7 +28,10 @@ pub fn rank_of(job: &Job, need: Need) -> Rank {
 
 /// The ticket of a job that needs attention.
 pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
-    let rank = rank_of(job, need);
+    let mut rank = rank_of(job, need);
+    if is_served_first(cell, job) {
+        rank.urgency = rank.urgency.min(1);
+    }
     let nominated = cell.nominations().nominates(job.id);
     let backs_off = preemptions(cell).backs_off(job.id, cell.now_ms());
     let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1 | u64::from(need == Need::Move) << 2;

@@ -62,7 +62,10 @@ impl<'a> Turns<'a> {
         let asked = self.ask(&tree, job);
         let held = self.held.entry(queue).or_default();
         let sums = held.entry(part.to_string()).or_default();
-        asked.into_iter().for_each(|(column, amount)| *sums.entry(column).or_insert(0) += amount);
+        for (column, amount) in asked {
+            let sum = sums.entry(column).or_insert(0);
+            *sum = sum.saturating_add(amount);
+        }
         usage_key(cell, queue, part, held).0
     }
 

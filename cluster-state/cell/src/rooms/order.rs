@@ -35,9 +35,10 @@ pub fn usage_key(cell: &Cell, queue: &str, part: &str, held: &HeldUsage) -> Usag
     let more = held.get(part).map(|amounts| by_resource(cell, amounts)).unwrap_or_default();
     let counted = book.foreseen(part, cell.now_ms, &more).into_iter().map(|(resource, consumed)| {
         let name = cell.resources.name(resource);
-        consumed.saturating_mul(u128::from(order.weight_milli(name))) / whole_unit(name) as u128
+        let (whole, weight) = (whole_unit(name) as u128, u128::from(order.weight_milli(name)));
+        (consumed / whole).saturating_mul(weight).saturating_add((consumed % whole).saturating_mul(weight) / whole)
     });
-    UsageKey(counted.fold(0, u128::saturating_add) / u128::from(weight_milli))
+    UsageKey::of(counted.fold(0, u128::saturating_add) / u128::from(weight_milli))
 }
 
 /// Whether the jobs of `queue` come in the order of what their subqueues have used.
@@ -45,9 +46,21 @@ pub fn is_ordered_by_usage(cell: &Cell, queue: &str) -> bool {
     cell.subqueues.book(queue).is_some()
 }
 
-/// Where `job` stands in the order of its queue.
+/// Where `job` stands in the order of its queue. Whoever was promised something where usage orders comes first: who
+/// stops for it uses less by that, and would come before it.
 pub(crate) fn place_of(cell: &Cell, job: &Job, held: &HeldUsage) -> Place {
-    Place { key: usage_key(cell, &job.spec.queue, &job.spec.subqueue, held), turn: Turn::of(job) }
+    let key = match is_served_first(cell, job) {
+        true => UsageKey::FIRST,
+        false => usage_key(cell, &job.spec.queue, &job.spec.subqueue, held),
+    };
+    Place { key, turn: Turn::of(job) }
+}
+
+/// Whether a job of a queue that orders by usage has others stopped for it, or room kept for a planned start: neither
+/// is of use to those of which the subqueue has used less meanwhile.
+pub fn is_served_first(cell: &Cell, job: &Job) -> bool {
+    let is_promised = || cell.preemptions.get(job.id).is_some() || cell.nominations.is_head(job.id);
+    is_ordered_by_usage(cell, &job.spec.queue) && is_promised()
 }
 
 /// The jobs of `queue` that wait to start and come from `from` on and before `until`, in order.

@@ -112,7 +112,8 @@ pub(crate) fn resources_charged(cell: &Cell, job: &Job) -> Charged {
 pub(crate) fn by_resource(cell: &Cell, amounts: &Charges) -> Charged {
     let mut sums: BTreeMap<ResourceId, i64> = BTreeMap::new();
     for (column, amount) in amounts {
-        *sums.entry(cell.quota.columns.resource(*column)).or_insert(0) += amount;
+        let sum = sums.entry(cell.quota.columns.resource(*column)).or_insert(0);
+        *sum = sum.saturating_add(*amount);
     }
     sums.into_iter().filter(|(_, amount)| *amount != 0).collect()
 }

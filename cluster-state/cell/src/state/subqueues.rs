@@ -26,6 +26,14 @@ impl UsageKey {
     /// Of a subqueue of weight 0.
     pub const LAST: UsageKey = UsageKey(u128::MAX);
 
+    /// Of a job that is served before all others of its queue.
+    pub(crate) const FIRST: UsageKey = UsageKey(0);
+
+    /// Of what was used, in parts of [`FRACTION`] bits.
+    pub(crate) fn of(used: u128) -> UsageKey {
+        UsageKey(used.saturating_add(1).min(u128::MAX - 1))
+    }
+
     /// In whole units of what counts 1, rounded down; nothing where the subqueue comes last whatever it uses.
     pub fn thousandths(self) -> Option<u128> {
         (self != UsageKey::LAST).then(|| self.0.saturating_mul(1000) >> FRACTION)
