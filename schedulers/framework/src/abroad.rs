@@ -43,8 +43,8 @@ pub(crate) struct Abroad {
     vain: BTreeMap<Arc<str>, Vain>,
     /// These were waited for as long as one is: what comes of our own jobs says whether it was in vain.
     tried: BTreeSet<Arc<str>>,
-    /// Since when a line is waited for, on the own clock, and which it was last.
-    waits: Option<(u64, Arc<str>)>,
+    /// By root: since when a line of its tree is waited for, on the own clock, and which it was last.
+    waits: BTreeMap<Arc<str>, (u64, Arc<str>)>,
     /// Something has changed that `lines` follows from.
     changed: bool,
 }
@@ -93,7 +93,7 @@ impl Abroad {
         let queued = |job: JobId| cell.jobs().get(job).filter(|found| !found.spec.queue.is_empty());
         let is_foreign = |job: &Job| !shards.contains_key(&job.shard);
         // What one gives back may be what others wait for.
-        self.changed |= jobs.iter().any(|job| queued(*job).is_some());
+        self.changed |= jobs.iter().any(|job| cell.jobs().get(*job).is_none() || queued(*job).is_some());
         for event in events {
             let EventKind::Placed { job, group, first, count, .. } = event.kind else { continue };
             let counts = |job: &&Arc<Job>| is_foreign(job) && takes_turn(job, (group, first, count));
@@ -101,7 +101,7 @@ impl Abroad {
             let line = Arc::from(found.spec.queue.as_str());
             self.vain.remove(&line);
             self.tried.remove(&line);
-            self.waits = None;
+            self.waits.remove(cell.quota().root(&found.spec.queue));
             backlog.charge_abroad(&line, size.cost_of_tasks(cell, found, (GroupIndex(group), count)));
         }
     }
@@ -111,18 +111,23 @@ impl Abroad {
         if std::mem::take(&mut self.changed) {
             self.look_at_lines(now_ms, backlog, of);
         }
-        let Some((_, line)) = self.waits.take_if(|(since_ms, _)| now_ms >= *since_ms + TURN_MS) else { return };
-        // Whoever else comes first in its tree had the same time.
-        for line in backlog.lines().waited_for_with(&line) {
-            backlog.set_others(&line, Others { have_work: true, are_passed: true, ..Others::default() });
-            self.tried.insert(line);
+        let due = self.waits.extract_if(.., |_, (since_ms, _)| now_ms >= *since_ms + TURN_MS);
+        for (_, (_, line)) in due {
+            // Whoever else comes first in its tree had the same time.
+            for line in backlog.lines().waited_for_with(&line) {
+                backlog.set_others(&line, Others { have_work: true, are_passed: true, ..Others::default() });
+                self.tried.insert(line);
+            }
         }
     }
 
-    /// Takes note of whether a line is waited for, now that jobs were to be taken, and some or none were.
-    pub(crate) fn note_turn(&mut self, now_ms: u64, backlog: &Backlog<Explanation>, some: bool) {
-        let since_ms = self.waits.as_ref().filter(|_| !some).map_or(now_ms, |(since_ms, _)| *since_ms);
-        self.waits = backlog.lines().waits_for().map(|line| (since_ms, Arc::clone(line)));
+    /// Takes note of which lines are waited for, now that jobs were to be taken, and jobs of queues with these roots
+    /// were.
+    pub(crate) fn note_turn(&mut self, now_ms: u64, backlog: &Backlog<Explanation>, taken: &BTreeSet<&str>) {
+        let since =
+            |root: &Arc<str>| self.waits.get(root).filter(|_| !taken.contains(&**root)).map(|(since_ms, _)| *since_ms);
+        let waits = backlog.lines().waits().into_iter();
+        self.waits = waits.map(|(root, line)| (Arc::clone(&root), (since(&root).unwrap_or(now_ms), line))).collect();
     }
 
     fn look_at_lines(&mut self, now_ms: u64, backlog: &mut Backlog<Explanation>, (cell, shards): (&Cell, &Shards)) {

@@ -39,11 +39,13 @@ impl<P: Planner> SchedulerCore<P> {
             return;
         }
         if !self.backlog.has_ready() {
-            return self.abroad.note_turn(now_ms, &self.backlog, false);
+            return self.abroad.note_turn(now_ms, &self.backlog, &BTreeSet::new());
         }
         let (work, unreserved) = self.take_work(now_ms);
-        let some = !work.jobs.is_empty() || !unreserved.is_empty();
-        self.abroad.note_turn(now_ms, &self.backlog, some);
+        let cell = self.follower.cell();
+        let taken = work.jobs.iter().map(|item| item.job).chain(unreserved.iter().copied());
+        let queues = taken.filter_map(|job| cell.jobs().get(job)).map(|job| cell.quota().root(&job.spec.queue));
+        self.abroad.note_turn(now_ms, &self.backlog, &queues.collect());
         if !work.jobs.is_empty() {
             self.plan(now_ms, &work, out);
         }

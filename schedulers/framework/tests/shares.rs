@@ -166,3 +166,41 @@ fn replicas_share_what_is_borrowed_together() {
         assert!(near, "seed {seed}: {found:?} instead of {fair:?}");
     }
 }
+
+/// Work of another scheduler comes first in one tree and fits nowhere: what is ready there is tried after a moment,
+/// however much goes on in another tree.
+#[test]
+fn a_tree_that_waits_is_tried_while_others_go_on() {
+    let mut world = World::new(7);
+    (0..2).for_each(|node| world.register(&format!("n{node}"), &[("cpu", 8_000), ("pods", 110)], 1));
+    world.take_health();
+    for root in ["stuck", "busy"] {
+        put_queue(&mut world, root, 1000, true);
+        for part in ["one", "two"] {
+            world.command(Command::PutQueue(QueueSpec {
+                name: format!("{root}-{part}"),
+                parent: root.into(),
+                ..QueueSpec::default()
+            }));
+        }
+    }
+    world.command(Command::PutScheduling(Scheduling { fair_sharing: Some(FairSharing::default()) }));
+    (0..2).for_each(|_| world.add(Class::BATCH, false));
+    world.run(4_000);
+    let named = |name: String, queue: &str, cpus: u64| {
+        let mut spec = job(&name, Class::BATCH, 1, 1, 200);
+        spec.queue = queue.into();
+        spec.groups[0].requests.insert("cpu".into(), cpus as i64 * 1000);
+        spec
+    };
+    // More than any node has, spread over the shards of both schedulers.
+    world.submit((0..16).map(|number| named(format!("huge-{number}"), "stuck-one", 9)).collect());
+    world.run(500);
+    world.submit((0..8).map(|number| named(format!("small-{number}"), "stuck-two", 1)).collect());
+    for round in 0..100 {
+        world.submit(vec![named(format!("busy-{round}"), "busy-one", 1)]);
+        world.run(50);
+    }
+    let (started, waiting) = counts(&world, "stuck-two");
+    assert_eq!((started, waiting), (8, 0));
+}

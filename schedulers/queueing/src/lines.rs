@@ -266,19 +266,21 @@ impl Lines {
         before.find(|other| self.lines[*other as usize].root.as_ref() == Some(root))
     }
 
-    /// The first line whose turn it was when somebody was to be taken last, and that others are to serve first, if that
-    /// keeps back what is ready here.
-    pub fn waits_for(&self) -> Option<&Arc<str>> {
+    /// By root: the line whose turn it was there when somebody was to be taken last, and that others are to serve,
+    /// where that keeps back what is ready here.
+    pub fn waits(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         if self.abroad == 0 {
-            return None;
+            return BTreeMap::new();
         }
-        let served_first = |&(_, due, _, line): &(bool, u128, Rank, u32)| {
+        let alone = self.active.iter().filter_map(|&(_, due, _, line)| {
             let root = self.lines[line as usize].root.as_ref().filter(|_| self.tree_of(line).is_none())?;
-            self.served_first(due, line, root)
-        };
-        let alone = || self.active.iter().find_map(served_first);
-        let line = self.waits.values().next().copied().or_else(alone)?;
-        self.by_name.iter().find(|(_, number)| **number == line).map(|(name, _)| name)
+            Some((root, self.served_first(due, line, root)?))
+        });
+        let waits: BTreeMap<u32, &Arc<str>> =
+            alone.chain(self.waits.iter().map(|(root, line)| (root, *line))).map(|(root, line)| (line, root)).collect();
+        let named =
+            self.by_name.iter().filter_map(|(name, line)| Some((Arc::clone(waits.get(line)?), Arc::clone(name))));
+        named.collect()
     }
 
     /// The lines of the tree of `name` that others are to serve before they are served here.

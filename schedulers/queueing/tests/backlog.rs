@@ -337,21 +337,21 @@ fn a_line_that_others_serve_is_waited_for_when_its_turn_comes() {
     );
     jobs.set_others(&heavy, due);
     assert!(!place(&mut jobs) && !jobs.has_ready(), "it is the turn of the heavy line");
-    assert_eq!(jobs.lines().waits_for(), Some(&heavy));
+    assert_eq!(jobs.lines().waits().values().next(), Some(&heavy));
     (0..3).for_each(|_| jobs.charge_abroad(&heavy, WHOLE / 100));
     assert!(place(&mut jobs), "others have placed three jobs of it");
     assert!(!place(&mut jobs), "it is its turn again");
     jobs.set_others(&heavy, Others { are_passed: true, ..due });
-    assert!(place(&mut jobs) && jobs.lines().waits_for().is_none(), "it is waited for no more");
+    assert!(place(&mut jobs) && jobs.lines().waits().is_empty(), "it is waited for no more");
     jobs.set_others(&heavy, due);
     assert!(!place(&mut jobs), "and is again");
     jobs.charge_abroad(&heavy, WHOLE);
     jobs.set_others(&light, Others { come_first: true, ..due });
     assert!(!place(&mut jobs), "it is the turn of the light line, and in it that of others");
-    assert_eq!(jobs.lines().waits_for(), Some(&light));
+    assert_eq!(jobs.lines().waits().values().next(), Some(&light));
     jobs.set_others(&light, due);
     assert!(place(&mut jobs), "they have caught up");
     jobs.set_others(&light, Others::default());
     jobs.set_others(&heavy, Others::default());
-    assert!(place(&mut jobs) && jobs.lines().waits_for().is_none(), "nobody has work of it any more");
+    assert!(place(&mut jobs) && jobs.lines().waits().is_empty(), "nobody has work of it any more");
 }
