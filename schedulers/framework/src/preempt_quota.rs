@@ -7,6 +7,7 @@
 use crate::as_if::{fewest, plan_as_shown};
 use crate::plan::PlannedJob;
 use crate::planner::{Planner, WorkItem};
+use crate::preempt_room::cut;
 use crate::victims::victims;
 use crate::view::Board;
 use ohm_cell::{Job, free_quota, live_runs};
@@ -62,7 +63,7 @@ impl<'s, 'b, P: Planner> QuotaSearch<'s, 'b, P> {
             let part = |spare: u32| (spare as usize * step / steps) as u32;
             most.iter().zip(&spare).map(|(most, spare)| most - part(*spare)).collect()
         };
-        if steps == 0 || self.stop_for(job, without(steps)).is_none() {
+        if steps == 0 {
             return None;
         }
         fewest((0, steps), 2, |step| self.stop_for(job, without(step))).map(|(_, found)| found)
@@ -76,6 +77,9 @@ impl<'s, 'b, P: Planner> QuotaSearch<'s, 'b, P> {
                 return None;
             }
             let placed = self.place_after(job, &victims)?;
+            // What victims give back beyond that is not for this job. Part of a slice would be of no use.
+            let in_slices = job.spec.groups.iter().any(|group| !group.slices().is_empty());
+            let placed = if in_slices { placed } else { cut(placed, &wanted) };
             let mut found = vec![0; wanted.len()];
             placed.place.iter().for_each(|row| found[usize::from(row.group.0)] += row.count);
             if found == wanted {

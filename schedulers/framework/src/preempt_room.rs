@@ -141,7 +141,7 @@ fn victims_of(
 }
 
 /// Leaves of a plan no more than `most` tasks of each group.
-fn cut(mut planned: PlannedJob, most: &[u32]) -> PlannedJob {
+pub(crate) fn cut(mut planned: PlannedJob, most: &[u32]) -> PlannedJob {
     let mut left = most.to_vec();
     for row in &mut planned.place {
         let left = &mut left[usize::from(row.group.0)];

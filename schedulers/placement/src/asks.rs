@@ -1,6 +1,6 @@
 //! What the groups of a job want now.
 
-use ohm_cell::Job;
+use ohm_cell::{Cell, Job, live_run, live_runs, preemptions};
 use ohm_framework::{Obstacle, View};
 use ohm_model::{FlavorResource, GroupIndex, GroupSpec};
 use std::collections::BTreeMap;
@@ -33,6 +33,7 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
         return Err(waits("all that its nodes drive away to end"));
     }
     let (mut asks, mut backs_off) = (Vec::new(), false);
+    let promised = promised_while_others_stop(view.cell(), job);
     for (at, (state, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
         let group = GroupIndex(at as u16);
         let most = view.pending(job, group).len();
@@ -43,6 +44,9 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
             (false, 0) => whole_slices(spec, missing),
             (false, _) => missing,
         };
+        // It would start with fewer, and others would have stopped for nothing.
+        let promised = promised.get(at).copied().filter(|_| least > 0 && !spec.elastic).unwrap_or(0);
+        let least = least.max(promised.min(most));
         backs_off |= most < least;
         if most >= least.max(1) {
             // A gang is repaired whole: half of a repair holds room for nothing, and may leave no domain for the rest.
@@ -58,6 +62,17 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
     }
     share_shortage(view, job, &mut asks);
     Ok(asks)
+}
+
+/// For how many tasks of each group others stop still for a job that starts whole; nothing where none do.
+fn promised_while_others_stop<'a>(cell: &'a Cell, job: &Job) -> &'a [u32] {
+    let Some(preemption) = preemptions(cell).get(job.id).filter(|_| job.starts_whole()) else { return &[] };
+    let stops = preemption.victims.iter().any(|(victim, runs)| {
+        let whole = cell.jobs().get(*victim).filter(|_| runs.is_empty()).into_iter();
+        let runs = runs.iter().filter_map(|run| live_run(cell, *run));
+        whole.flat_map(|job| live_runs(cell, job)).chain(runs).any(|run| run.stop.is_some())
+    });
+    if stops { &preemption.wanted } else { &[] }
 }
 
 /// `tasks` raised to whole slices of the group: fewer would be of no use, because what is left of them never stands.

@@ -1,7 +1,7 @@
 //! The jobs that stand, by priority: so that whoever looks for less important ones walks over no others. It is made
 //! when somebody looks for the first time, and costs nothing where nobody does.
 
-use super::nodes::{Bound, NodeOrders};
+use super::nodes::{Bound, NodeOrders, may_shrink};
 use ohm_cell::{Cell, Job, Run, live_runs};
 use ohm_model::{JobId, NodeId, ShapeId};
 use std::cmp::Reverse;
@@ -11,13 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// which that was placed, in milliseconds.
 pub(crate) type Youngest = Reverse<(u64, JobId)>;
 
+/// What was known of a job when it was looked at last.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    priority: i32,
+    preemptible: bool,
+    place: Youngest,
+}
+
 /// The jobs of which something stands.
 #[derive(Clone, Debug, Default)]
 pub struct LiveJobs {
     by_priority: BTreeMap<i32, BTreeSet<Youngest>>,
-    known: BTreeMap<JobId, (i32, Youngest)>,
+    known: BTreeMap<JobId, Known>,
     nodes: NodeOrders,
-    /// Those that start whole and may shrink.
+    /// Those that start whole and have more than they need.
     elastic: BTreeSet<JobId>,
     /// Those of which something stops.
     stopping: BTreeSet<JobId>,
@@ -90,20 +98,20 @@ impl LiveJobs {
 }
 
 fn note(live: &mut LiveJobs, cell: &Cell, job: &Job) {
-    let may_shrink = job.starts_whole() && job.spec.groups.iter().any(|group| group.elastic);
-    let is_as_known = live
-        .known
-        .get(&job.id)
-        .is_none_or(|(priority, _)| *priority == job.spec.priority && live.elastic.contains(&job.id) == may_shrink);
+    let may_shrink = may_shrink(job);
+    let is_as_known = live.known.get(&job.id).is_none_or(|known| {
+        let as_before = (known.priority, known.preemptible) == (job.spec.priority, job.spec.preemptible);
+        as_before && live.elastic.contains(&job.id) == may_shrink
+    });
     if !is_as_known && !live.nodes.is_empty() {
         // The bounds of nodes on which nothing has changed are others now.
         live.nodes.changed(live_runs(cell, job).map(|run| run.node));
     }
     forget(live, job.id);
     let Some(latest_ms) = live_runs(cell, job).map(|run| run.placed_ms).max() else { return };
-    let place = (job.spec.priority, Reverse((latest_ms, job.id)));
-    live.by_priority.entry(place.0).or_default().insert(place.1);
-    live.known.insert(job.id, place);
+    let (priority, preemptible, place) = (job.spec.priority, job.spec.preemptible, Reverse((latest_ms, job.id)));
+    live.by_priority.entry(priority).or_default().insert(place);
+    live.known.insert(job.id, Known { priority, preemptible, place });
     if may_shrink {
         live.elastic.insert(job.id);
     }
@@ -115,7 +123,7 @@ fn note(live: &mut LiveJobs, cell: &Cell, job: &Job) {
 fn forget(live: &mut LiveJobs, id: JobId) {
     live.stopping.remove(&id);
     live.elastic.remove(&id);
-    let Some((priority, place)) = live.known.remove(&id) else { return };
+    let Some(Known { priority, place, .. }) = live.known.remove(&id) else { return };
     if let Some(jobs) = live.by_priority.get_mut(&priority) {
         jobs.remove(&place);
         if jobs.is_empty() {

@@ -7,8 +7,8 @@
 //! Invariant: no piece that makes room on a node comes before the node's bound, but for runs that transactions under
 //! way stop, and where room is kept there for somebody less important.
 
-use ohm_cell::{Cell, Run, Shape};
-use ohm_model::{NodeId, ResourceId, ShapeId};
+use ohm_cell::{Cell, Group, Job, Run, Shape};
+use ohm_model::{GroupSpec, NodeId, ResourceId, ShapeId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -135,10 +135,22 @@ fn kept_on(cell: &Cell, node: NodeId) -> Vec<(Bound, &Shape, i64)> {
 }
 
 fn run_bound(cell: &Cell, run: &Run) -> Option<Bound> {
-    let job = cell.jobs().get(run.run.task.job)?;
-    let group = job.spec.groups.get(usize::from(run.run.task.group.0))?;
-    let is_needed = !(job.starts_whole() && group.elastic);
-    Some((is_needed, job.spec.priority, Reverse(run.placed_ms)))
+    let job = cell.jobs().get(run.run.task.job).filter(|job| job.spec.preemptible)?;
+    let at = usize::from(run.run.task.group.0);
+    let may_go = job.starts_whole() && beyond_minimum(job.groups.get(at)?, job.spec.groups.get(at)?) > 0;
+    Some((!may_go, job.spec.priority, Reverse(run.placed_ms)))
+}
+
+/// Whether a job that starts whole has more than it needs, which goes before all else.
+pub(crate) fn may_shrink(job: &Job) -> bool {
+    let mut groups = job.groups.iter().zip(&job.spec.groups);
+    job.starts_whole() && groups.any(|(group, spec)| beyond_minimum(group, spec) > 0)
+}
+
+/// How many tasks an elastic group has beyond its minimum.
+pub(super) fn beyond_minimum(group: &Group, spec: &GroupSpec) -> u32 {
+    let stays = group.live_within_count().saturating_sub(group.stopping);
+    if spec.elastic { stays.saturating_sub(group.needed(spec)) } else { 0 }
 }
 
 fn amount_of(shape: &Shape, resource: ResourceId) -> i64 {

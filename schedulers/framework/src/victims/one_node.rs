@@ -26,7 +26,9 @@ pub(crate) fn on_one_node<'a>(
 ) -> Option<(NodeId, Vec<Piece<'a>>)> {
     let under_way: BTreeSet<NodeId> = told.runs(cell).map(|run| run.node).collect();
     let (mut best, mut looked_at) = (None::<(NodeId, Vec<Piece<'a>>)>, 0);
-    for (bound, node) in nodes.take_while(|(bound, _)| bound.1 < job.spec.priority) {
+    // What an elastic group has beyond its minimum goes first, but not where it is as important.
+    let may_stop = |((is_needed, priority, _), _): &(Bound, NodeId)| !is_needed || *priority < job.spec.priority;
+    for (bound, node) in nodes.take_while(may_stop) {
         let rank = best.as_ref().and_then(|(_, pieces)| Some(pieces.last()?.rank));
         if looked_at == NODES_MAX || rank.is_some_and(|rank| !is_before(bound, rank)) {
             break;

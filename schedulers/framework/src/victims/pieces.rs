@@ -3,13 +3,13 @@
 //! service each task is.
 
 use super::live::{LiveJobs, Youngest};
-use super::nodes::Bound;
+use super::nodes::{Bound, beyond_minimum};
 use super::order::open_jobs;
 use ohm_cell::{
-    Cell, Group, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run,
-    live_runs, placed_since_ms, preemptions,
+    Cell, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run, live_runs,
+    placed_since_ms, preemptions,
 };
-use ohm_model::{GroupSpec, JobId, NodeId, RunRef};
+use ohm_model::{JobId, NodeId, RunRef};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -247,10 +247,4 @@ fn pieces_of<'a>(cell: &'a Cell, job: &'a Job, told: &Told, (part, node): (Part,
 fn piece<'a>(job: &'a Job, run: &'a Run, is_needed: bool) -> Piece<'a> {
     let rank = (is_needed, job.spec.priority, Reverse((run.placed_ms, job.id, Some(run.run))));
     Piece { job, is_whole: false, runs: vec![run], rank }
-}
-
-/// How many tasks an elastic group has beyond its minimum.
-fn beyond_minimum(group: &Group, spec: &GroupSpec) -> u32 {
-    let stays = group.live_within_count().saturating_sub(group.stopping);
-    if spec.elastic { stays.saturating_sub(group.needed(spec)) } else { 0 }
 }

@@ -73,6 +73,21 @@ fn most_important(cell: &Cell, victims: &[Victim]) -> Importance {
     victims.iter().filter_map(|victim| of(victim.job, &victim.runs)).max().expect("a victim")
 }
 
+/// Elastic gangs at their minimum, and those that are as important, do not hide what is less important elsewhere.
+#[test]
+fn elastic_gangs_do_not_hide_others() {
+    let mut planner = fresh();
+    let mut world = World::of("node n1 cpu=2\nnode n2 cpu=2\nnode n3 cpu=2\n", &mut planner);
+    world.extend("job wide priority=2\ngroup g count=2 min=2 elastic cpu=1\nplace wide", &mut planner);
+    world.extend("job tall priority=9\ngroup g count=2 min=1 elastic cpu=1\nplace tall", &mut planner);
+    world.extend("job low\ngroup g cpu=2\nplace low", &mut planner);
+    world.extend("job big priority=5\ngroup g cpu=2", &mut planner);
+    let mut live = LiveJobs::of(&world.cell);
+    let planned = plan(&mut world, "big", &mut live).expect("it stops others");
+    let victims: Vec<JobId> = planned.preempt.iter().map(|victim| victim.job).collect();
+    assert_eq!(victims, [world.job("low")]);
+}
+
 /// Jobs come, of one task, gangs and services; others end; now and then one comes that has to stop others.
 #[test]
 fn a_single_task_stops_the_least_important() {

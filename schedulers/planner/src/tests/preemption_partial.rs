@@ -2,7 +2,7 @@
 
 use super::fresh;
 use super::preemption::{plan, put};
-use super::preemption_room::{check_next, end_stopping, text};
+use super::preemption_room::{check_next, end_one, end_stopping, text};
 use ohm_framework::Decision;
 use ohm_model::{PreemptionNeed, PreemptionPolicy, QueuePreemption, need_of};
 use ohm_placement::fixture::World;
@@ -57,6 +57,30 @@ fn no_more_are_stopped_than_find_room() {
     }
     world.extend("job big queue=a\ngroup g count=5 min=1 cpu=1 select=rack:a", &mut planner);
     check_next(&mut world, "big", &mut planner, "b8, b7, b6 -> 3 on n1");
+}
+
+#[test]
+fn a_queue_takes_back_its_own_of_who_has_more() {
+    let mut planner = fresh();
+    let mut world = World::of("node n1 cpu=3\n", &mut planner);
+    put(&mut world, &[("all", "", 0, None), ("a", "all", 2, Some(reclaims())), ("b", "all", 1, Some(reclaims()))]);
+    world.extend("job lent queue=b\ngroup g count=3 cpu=1\nplace lent", &mut planner);
+    world.extend("job big queue=a\ngroup g count=4 min=2 cpu=1", &mut planner);
+    check_next(&mut world, "big", &mut planner, "lent -> 2 on n1");
+}
+
+/// Others stop one after the other: the job does not start with fewer tasks meanwhile.
+#[test]
+fn the_job_waits_until_all_have_stopped() {
+    let (mut world, mut planner) = (all_lent(), fresh());
+    world.extend("job big queue=a\ngroup g count=6 min=2 cpu=1", &mut planner);
+    check_next(&mut world, "big", &mut planner, "b8, b7, b6, b5 -> 4 on n1");
+    for left in (0..4).rev() {
+        end_one(&mut world);
+        let (_, verdict) = world.place("big", &mut planner);
+        assert_eq!(verdict.is_some(), left == 0, "{left} stop still");
+    }
+    assert_eq!(world.cell.jobs().get(world.job("big")).expect("the job").live(), 4);
 }
 
 /// In drawn cells: the log takes every answer, and the job starts with no fewer tasks once its victims have ended.

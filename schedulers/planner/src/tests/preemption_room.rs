@@ -164,10 +164,14 @@ fn the_log_agrees_with_every_answer_and_the_job_stands_then() {
 
 /// Lets all runs end that are told to.
 pub(super) fn end_stopping(world: &mut World) {
-    let stopping = world.cell.runs().iter().filter(|(_, run)| run.stop.is_some());
-    let ended: Vec<_> = stopping.map(|(_, run)| (run.node, run.run)).collect();
-    for (node, run) in ended {
-        let kind = RunReportKind::Ended { exit: Exit::Signal(15), message: String::new() };
-        world.apply(ohm_model::Command::Report { node, reports: vec![RunReport { run, kind }] });
-    }
+    while end_one(world) {}
+}
+
+/// Lets the first run end that is told to; says whether there is one.
+pub(super) fn end_one(world: &mut World) -> bool {
+    let first = world.cell.runs().iter().map(|(_, run)| run).find(|run| run.stop.is_some());
+    let Some((node, run)) = first.map(|run| (run.node, run.run)) else { return false };
+    let kind = RunReportKind::Ended { exit: Exit::Signal(15), message: String::new() };
+    world.apply(ohm_model::Command::Report { node, reports: vec![RunReport { run, kind }] });
+    true
 }
