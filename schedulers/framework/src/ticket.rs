@@ -28,14 +28,12 @@ pub fn rank_of(job: &Job, need: Need) -> Rank {
 
 /// The ticket of a job that needs attention.
 pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
-    let mut rank = rank_of(job, need);
-    if is_served_first(cell, job) {
-        rank.urgency = rank.urgency.min(1);
-    }
+    let rank = rank_of(job, need);
     let nominated = cell.nominations().nominates(job.id);
     let backs_off = preemptions(cell).backs_off(job.id, cell.now_ms());
     let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1 | u64::from(need == Need::Move) << 2;
     let flags = flags | u64::from(need == Need::Spare) << 3 | u64::from(backs_off) << 4;
+    let flags = flags | u64::from(is_served_first(cell, job)) << 5;
     let spares: u64 = job.groups.iter().map(|group| u64::from(group.spares)).sum();
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
     // A rolling update goes on when its new tasks run; nobody else waits for that.
@@ -43,8 +41,11 @@ pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
         if job.kind == ClassKind::Service { job.groups.iter().map(|group| u64::from(group.running)).sum() } else { 0 };
     let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
-    let starts = need == Need::Start && job.live() == 0;
-    let part = if is_ordered_by_usage(cell, &job.spec.queue) { job.spec.subqueue.as_str() } else { "" };
+    let is_ordered = is_ordered_by_usage(cell, &job.spec.queue);
+    // Where usage orders, who was promised something goes before whoever is first in the line: none keeps it back
+    // there, and each is asked whether it is its turn.
+    let starts = need == Need::Start && job.live() == 0 && !is_ordered;
+    let part = if is_ordered { job.spec.subqueue.as_str() } else { "" };
     let kin = kin_of(job, part, need, nominated || backs_off);
     Ticket { rank, line, part: part.into(), shard: job.shard, kin, starts, mark }
 }
