@@ -21,12 +21,13 @@ pub(crate) fn waiting_request(cell: &Cell, job: &Job) -> Charges {
     summed(cell, job.groups.iter().map(|group| (group.shape, waiting(group))))
 }
 
-/// The same of no more than so many tasks of each group that wait, of all where nothing is said, beside those that back
-/// off.
+/// The same of so many tasks of each group, which wait and do not back off; of all that wait where nothing is said.
 pub(crate) fn wanted_request(cell: &Cell, job: &Job, wanted: &[u32]) -> Charges {
-    let most = |at: usize| if wanted.is_empty() { u32::MAX } else { wanted.get(at).copied().unwrap_or(0) };
-    let waiting = |at: usize, group: &Group| i64::from(group.pending.len().min(most(at)) + group.backing_off);
-    summed(cell, job.groups.iter().enumerate().map(|(at, group)| (group.shape, waiting(at, group))))
+    if wanted.is_empty() {
+        return waiting_request(cell, job);
+    }
+    let groups = job.groups.iter().zip(wanted);
+    summed(cell, groups.map(|(group, wanted)| (group.shape, i64::from(group.pending.len().min(*wanted)))))
 }
 
 /// For how many tasks of each group of `job` these rooms are; nothing where there are none.
