@@ -78,7 +78,7 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
     let mut over = Overlay::default();
     let mut board = Board::new(cell, &mut over, SessionId(0));
     planner.reset(&board.view());
-    let item = WorkItem { job, need, attempt: 0, nominated: cell.nominations().nominates(job) };
+    let item = WorkItem { job, need, attempt: 0, nominated: cell.nominations().nominates(job), counted: true };
     let budget = Budget::UNBOUNDED;
     let of_job = |plan: Plan| plan.decisions.into_iter().find(|decision| decision.job() == job);
     let (need, decision) = match need {

@@ -9,7 +9,7 @@ use crate::input::SchedulerEffect;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
-use crate::preempt::{preempt, seeks_victims};
+use crate::preempt::{lacks_room, may_preempt_for_room, preempt, seeks_victims};
 use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
 use crate::shares::{follow_usage, key_parts, ordered_queues};
@@ -153,7 +153,9 @@ impl<P: Planner> SchedulerCore<P> {
                 }
             };
             let attempt = self.attempts.get(&job).copied().unwrap_or(0);
-            jobs.push(WorkItem { job, need, attempt, nominated: self.follower.cell().nominations().nominates(job) });
+            let nominated = self.follower.cell().nominations().nominates(job);
+            let item = WorkItem { job, need, attempt, nominated, counted: true };
+            jobs.push(WorkItem { counted: !may_stop_others(self, item), ..item });
         }
         let budget = Budget { nodes: self.config.nodes_per_pass, rows: self.config.rows_per_pass };
         (Work { jobs, budget }, unreserved)
@@ -331,6 +333,37 @@ fn seek_otherwise<P: Planner>(
             core.board(now_ms, planned, &mut batches);
             batches.into_iter().for_each(|batch| core.launch(now_ms, batch, out));
         }
-        None => core.park(now_ms, job, *why),
+        None => match item.filter(|item| !item.counted && lacks_room(&why)) {
+            Some(item) => park_counted(core, now_ms, item),
+            None => core.park(now_ms, job, *why),
+        },
+    }
+}
+
+/// Whether others might be stopped where the job finds no room: then nodes are counted only once nobody is.
+fn may_stop_others<P: Planner>(core: &SchedulerCore<P>, item: WorkItem) -> bool {
+    let cell = core.follower.cell();
+    let priority = cell.jobs().get(item.job).map_or(0, |job| job.spec.priority);
+    core.live.may_have_below(priority) && may_preempt_for_room(cell, item)
+}
+
+/// Lets a job wait for which nobody is stopped: it is looked at once more to say why it finds no room.
+fn park_counted<P: Planner>(core: &mut SchedulerCore<P>, now_ms: u64, item: WorkItem) {
+    core.tell_planner();
+    let mut board = core.holds.board(core.follower.cell(), core.follower.member().session().unwrap_or_default());
+    let budget = Budget { nodes: u64::MAX, rows: core.config.rows_per_pass };
+    let work = Work { jobs: vec![WorkItem { counted: true, ..item }], budget };
+    let plan = core.planner.plan(&mut board, &work, &mut core.dice);
+    core.counters.examined += plan.examined;
+    match plan.decisions.into_iter().next() {
+        Some(Decision::Unplaced(why)) => core.park(now_ms, item.job, *why),
+        Some(Decision::Planned(planned)) => {
+            // It finds room after all, and is planned in its turn. The planner counted these rows as taken.
+            core.changes.nodes.extend(planned.place.iter().map(|row| row.node));
+            core.changes.nodes.extend(planned.nominate.iter().map(|room| room.node));
+            core.backlog.give_back(item.job);
+        }
+        Some(Decision::Nothing(job)) => core.backlog.remove(job),
+        None => core.park_void(now_ms, item.job),
     }
 }

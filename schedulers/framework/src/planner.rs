@@ -114,6 +114,8 @@ pub struct WorkItem {
     pub attempt: u32,
     /// Whether room is nominated for it: that room is looked at first and alone, then all nodes.
     pub nominated: bool,
+    /// Whether nodes are counted for the explanation where it finds no room.
+    pub counted: bool,
 }
 
 /// Bounds of one pass, counted in work and never in time, so that equal inputs give equal plans on any machine.

@@ -81,7 +81,7 @@ fn lacks_quota(why: &Explanation) -> bool {
     matches!(why.obstacle, Obstacle::Quota { .. })
 }
 
-fn lacks_room(why: &Explanation) -> bool {
+pub(crate) fn lacks_room(why: &Explanation) -> bool {
     matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. })
 }
 
@@ -98,7 +98,7 @@ fn may_preempt_for_quota(cell: &Cell, id: JobId) -> bool {
 }
 
 /// Whether a job lets others be stopped for room, and none stop for it yet.
-fn may_preempt_for_room(cell: &Cell, item: WorkItem) -> bool {
+pub(crate) fn may_preempt_for_room(cell: &Cell, item: WorkItem) -> bool {
     let job = cell.jobs().get(item.job).filter(|job| seeks_room(job, item.need));
     job.is_some() && may_stop_others(cell, item.job)
 }

@@ -40,6 +40,8 @@ pub(crate) struct World {
     applied: Applied,
     /// Nodes that joined with more room than they have, because of what stands on them; as they are.
     pub(crate) tight: Vec<NodeSpec>,
+    /// What others take of nodes, by name; only where each node is told of.
+    pub(crate) used: BTreeMap<String, Amounts>,
 }
 
 impl World {
@@ -54,6 +56,7 @@ impl World {
             over: Overlay::default(),
             applied: Applied::default(),
             tight: Vec::new(),
+            used: BTreeMap::new(),
         };
         let open = Command::OpenSession { nonce: 1, role: Role::Client, name: "plan".into() };
         let outcomes = world.send(vec![Envelope::without_session(open)]);
@@ -87,6 +90,7 @@ impl World {
             over: Overlay::default(),
             applied: Applied::default(),
             tight: self.tight.clone(),
+            used: self.used.clone(),
         }
     }
 
@@ -180,7 +184,7 @@ impl World {
         });
         let need = planner.need(&self.cell, found)?;
         let nominated = self.cell.nominations().nominates(job);
-        let (item, mut dice) = (WorkItem { job, need, attempt: 0, nominated }, Prng::new(0));
+        let (item, mut dice) = (WorkItem { job, need, attempt: 0, nominated, counted: true }, Prng::new(0));
         let (decision, nodes) = match need {
             Need::Move => {
                 let (decision, nodes) = plan_move(planner, &mut board, item, &mut dice);
@@ -218,7 +222,8 @@ impl World {
         let planner = self.planners.get_mut(&found.spec.class)?;
         let need = planner.need(&self.cell, found).filter(|need| matches!(need, Need::Start | Need::Grow))?;
         let mut board = Board::new(&self.cell, &mut self.over, self.session);
-        let item = WorkItem { job, need, attempt: 0, nominated: self.cell.nominations().nominates(job) };
+        let nominated = self.cell.nominations().nominates(job);
+        let item = WorkItem { job, need, attempt: 0, nominated, counted: true };
         let (found, nodes) = expected_start(planner, &mut board, item, &mut Prng::new(0));
         planner.changed(&board.view(), &nodes.into_iter().collect::<Vec<_>>(), &[job]);
         found

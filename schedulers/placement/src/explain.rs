@@ -29,10 +29,12 @@ impl Placer {
         Box::new(why)
     }
 
-    /// Counts all nodes for `subject`; none where it is only asked what would be, which nobody is told.
+    /// Counts all nodes for `subject`; none where it is only asked what would be, which nobody is told, or where the
+    /// pass counts none.
     pub fn explain(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, of: u32, obstacle: Obstacle) -> Explanation {
-        if subject.view.what().over.later {
-            return Explanation::of_obstacle(subject.job.id, subject.view.seen(), of, obstacle);
+        if !pass.counts() {
+            let why = Explanation::of_obstacle(subject.job.id, subject.view.seen(), of, obstacle);
+            return Explanation { group: subject.group, ..why };
         }
         let nodes = subject.view.cell().nodes();
         let (slot, scanned) = self.index(subject);

@@ -198,7 +198,7 @@ impl World {
         let job = self.job(name);
         let need = self.cell.jobs().get(job).and_then(|job| need_of(&self.cell, job)).unwrap_or(Need::Start);
         let nominated = self.cell.nominations().nominates(job);
-        WorkItem { job, need, attempt: self.attempt, nominated }
+        WorkItem { job, need, attempt: self.attempt, nominated, counted: true }
     }
 
     /// Plans a job and commits the plan; says what was decided, and what the log said.

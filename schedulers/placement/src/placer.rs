@@ -45,13 +45,24 @@ pub struct Pass<'v> {
     board: Board<'v>,
     start: Savepoint,
     examined: std::cell::Cell<u64>,
+    counts: bool,
 }
 
 impl<'v> Pass<'v> {
     /// A pass that has planned nothing yet.
     pub fn new(mut board: Board<'v>) -> Self {
         let start = board.over().savepoint();
-        Pass { board, start, examined: std::cell::Cell::new(0) }
+        Pass { board, start, examined: std::cell::Cell::new(0), counts: true }
+    }
+
+    /// From here on nodes are counted for explanations, or not.
+    pub fn count(&mut self, counts: bool) {
+        self.counts = counts;
+    }
+
+    /// Whether nodes are counted for explanations.
+    pub(crate) fn counts(&self) -> bool {
+        self.counts && !self.board.view().what().over.later
     }
 
     /// Nodes looked at so far.

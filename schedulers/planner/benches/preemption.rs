@@ -8,8 +8,8 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ohm_cell::Overlay;
 use ohm_framework::preempt::plan_preemption;
-use ohm_framework::{Board, Decision, LiveJobs, PlannedJob, Planner, View};
-use ohm_model::{Class, JobId, SessionId};
+use ohm_framework::{Board, Budget, Decision, LiveJobs, Planner, View, Work, WorkItem};
+use ohm_model::{Class, JobId, NodeId, SessionId};
 use ohm_placement::fixture::World;
 use ohm_planner::{ProfilePlanner, of};
 use ohm_stdx::Prng;
@@ -63,48 +63,81 @@ fn preemption(criterion: &mut Criterion) {
     }
 }
 
-/// How long the decision about `name` takes with what is known of the jobs that stand, and the decision.
-fn decide(world: &World, name: &str, live: &mut LiveJobs, planner: &mut ProfilePlanner) -> (Duration, PlannedJob) {
-    let mut over = Overlay::default();
+/// How long the first decision of a scheduler takes about `whole`: it makes its orders then.
+fn first(world: &World, planner: &mut ProfilePlanner) -> Duration {
+    let (mut over, mut live) = (Overlay::default(), LiveJobs::default());
     planner.reset(&View::new(&world.cell, &over, SessionId(0)));
-    let Decision::Unplaced(why) = world.plan(name, planner) else { panic!("{name} is placed") };
-    let (mut board, item) = (Board::new(&world.cell, &mut over, SessionId(0)), world.item(name));
+    let Decision::Unplaced(why) = world.plan("whole", planner) else { panic!("whole is placed") };
+    let mut board = Board::new(&world.cell, &mut over, SessionId(0));
     let begun = Instant::now();
     live.bring_up(&world.cell);
-    let found = plan_preemption(planner, &mut board, item, (&why, live), &mut Prng::new(1));
-    (begun.elapsed(), found.planned.expect("somebody is stopped"))
+    let found = plan_preemption(planner, &mut board, world.item("whole"), (&why, &mut live), &mut Prng::new(1));
+    assert!(found.planned.is_some());
+    begun.elapsed()
+}
+
+/// Preemptors one after the other, and what a scheduler knows of the cell.
+struct Stream {
+    world: World,
+    planner: ProfilePlanner,
+    live: LiveJobs,
+    /// What the last one changed, of which the planner is not told yet.
+    changed: BTreeSet<NodeId>,
+    count: usize,
+}
+
+impl Stream {
+    fn over(world: World) -> Self {
+        let mut planner = of(Class::BATCH);
+        planner.reset(&View::new(&world.cell, &Overlay::default(), SessionId(0)));
+        let live = LiveJobs::of(&world.cell);
+        Stream { world, planner, live, changed: BTreeSet::new(), count: 0 }
+    }
+
+    /// The next one asks for `cpus`, finds no room and stops others. Returns how long it takes to tell the planner what
+    /// is other than before, to find that there is no room, and whom to stop.
+    fn next(&mut self, cpus: usize) -> Duration {
+        let name = format!("next{}", self.count);
+        self.count += 1;
+        // What is only submitted changes no node: the planner of the fixture is not asked.
+        self.world.extend(&format!("job {name} priority=1000\n group g cpu={cpus}"), &mut of(Class::BATCH));
+        let (mut over, mut dice) = (Overlay::default(), Prng::new(1));
+        let item = WorkItem { counted: false, ..self.world.item(&name) };
+        let mut board = Board::new(&self.world.cell, &mut over, SessionId(0));
+        let changed: Vec<NodeId> = std::mem::take(&mut self.changed).into_iter().collect();
+        let begun = Instant::now();
+        self.planner.changed(&board.view(), &changed, &[item.job]);
+        self.live.bring_up(&self.world.cell);
+        let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
+        let decisions = self.planner.plan(&mut board, &work, &mut dice).decisions;
+        let [Decision::Unplaced(why)] = &decisions[..] else { panic!("{name} is placed") };
+        let found = plan_preemption(&mut self.planner, &mut board, item, (why, &mut self.live), &mut dice);
+        let took = begun.elapsed();
+        let planned = found.planned.expect("somebody is stopped");
+        let jobs: BTreeSet<JobId> = planned.preempt.iter().map(|victim| victim.job).collect();
+        self.changed = planned.nominate.iter().map(|room| room.node).chain(found.nodes).collect();
+        self.world.commit(&Decision::Planned(Box::new(planned))).expect("a verdict");
+        self.live.changed(&jobs, &self.changed);
+        took
+    }
 }
 
 fn first_and_stream(criterion: &mut Criterion) {
     for (nodes, cpus) in SIZES {
-        let mut world = cell(nodes, cpus);
-        let mut planner = of(Class::BATCH);
+        let (world, mut planner) = (cell(nodes, cpus), of(Class::BATCH));
         let mut group = criterion.benchmark_group("preempt");
         group.sample_size(10);
         group.bench_function(BenchmarkId::new("first", nodes), |bencher| {
-            bencher.iter_custom(|times| {
-                (0..times).map(|_| decide(&world, "whole", &mut LiveJobs::default(), &mut planner).0).sum()
-            });
+            bencher.iter_custom(|times| (0..times).map(|_| first(&world, &mut planner)).sum());
         });
-        let (mut live, mut count) = (LiveJobs::of(&world.cell), 0);
+        let mut stream = Stream::over(world);
+        (0..UNDER_WAY).for_each(|_| _ = stream.next(cpus));
         group.measurement_time(Duration::from_millis(1)).warm_up_time(Duration::from_millis(1));
-        let mut one = || {
-            let name = format!("next{count}");
-            count += 1;
-            world.extend(&format!("job {name} priority=1000\n group g cpu={cpus}"), &mut planner);
-            let (took, planned) = decide(&world, &name, &mut live, &mut planner);
-            let jobs: BTreeSet<JobId> = planned.preempt.iter().map(|victim| victim.job).collect();
-            let nodes = planned.nominate.iter().map(|room| room.node).collect();
-            world.commit(&Decision::Planned(Box::new(planned))).expect("a verdict");
-            live.changed(&jobs, &nodes);
-            took
-        };
-        (0..UNDER_WAY).for_each(|_| _ = one());
         group.bench_function(BenchmarkId::new("stream", nodes), |bencher| {
-            bencher.iter_custom(|times| (0..times).map(|_| one()).sum());
+            bencher.iter_custom(|times| (0..times).map(|_| stream.next(cpus)).sum());
         });
         group.finish();
-        println!("{count} preemptors, all of whose victims stop still");
+        println!("{} preemptors, all of whose victims stop still", stream.count);
     }
 }
 

@@ -56,7 +56,7 @@ fn main() {
         world.apply(Command::ConcludeNodes { epoch: Epoch(1), conclusions });
         let mut board = Board::new(&world.cell, &mut over, SessionId(0));
         planner.changed(&board.view(), &[node], &[job]);
-        let item = WorkItem { job, need: Need::Repair, attempt: 0, nominated: false };
+        let item = WorkItem { job, need: Need::Repair, attempt: 0, nominated: false, counted: true };
         let plan = planner.plan(&mut board, &Work { jobs: vec![item], budget: Budget::UNBOUNDED }, &mut dice);
         let Some(decision @ Decision::Planned(planned)) = plan.decisions.first() else { panic!("{plan:?}") };
         let tasks: u32 = planned.place.iter().map(|row| row.count).sum();

@@ -57,6 +57,7 @@ impl Planner for ProfilePlanner {
                 break;
             }
             let most_rows = work.budget.rows.saturating_sub(rows).max(1);
+            pass.count(item.counted);
             let desk = Desk { placer: &mut self.placer, pass: &mut pass, dice };
             let decision = self.pipeline.decide(desk, item, most_rows);
             if let Decision::Planned(planned) = &decision {

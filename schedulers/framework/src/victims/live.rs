@@ -91,6 +91,11 @@ impl LiveJobs {
         jobs.flat_map(|job| live_runs(cell, job)).filter(|run| run.stop.is_some())
     }
 
+    /// Whether somebody may be less important, as far as is known.
+    pub(crate) fn may_have_below(&self, priority: i32) -> bool {
+        !self.is_made || !self.none_below(priority)
+    }
+
     /// Whether nobody is less important.
     pub(crate) fn none_below(&self, priority: i32) -> bool {
         self.by_priority.range(..priority).next().is_none()
