@@ -22,7 +22,7 @@ use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
 use crate::state::turns::Turns;
 use crate::state::waiting::Waiting;
-use ohm_model::{Index, NodeId, ShapeId};
+use ohm_model::{Index, NodeId, NodeSpec, ShapeId, Taint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,7 +190,9 @@ impl Cell {
         if !content.names_hosts {
             return self.shapes.admits(shape, self.nodes.class(node), &self.classes);
         }
-        self.nodes.get(node).is_some_and(|record| content.admits(&record.spec.labels, &record.taints).is_ok())
+        let is_admitted =
+            |spec: &NodeSpec, taints: &[Taint]| content.admits((&spec.name, &spec.labels), taints).is_ok();
+        self.nodes.get(node).is_some_and(|record| is_admitted(&record.spec, &record.taints))
     }
 
     /// The domain that `node` puts group `group` of `job` into, if the group is bound to one; see `Topology::key_of`.

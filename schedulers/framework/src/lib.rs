@@ -61,3 +61,4 @@ pub use ticket::rank_of;
 pub use turns::Turns;
 pub use victims::live::LiveJobs;
 pub use view::{Board, View};
+pub use words::miss_words;

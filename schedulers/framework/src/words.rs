@@ -178,12 +178,16 @@ fn near_text(cell: &Cell, near: &NearMiss) -> String {
     )
 }
 
-/// What keeps `nodes` nodes away, to follow their number.
+/// What keeps `nodes` nodes away, and their number.
 fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
-    let one = nodes == 1;
+    format!("{nodes} {}", miss_words(cell, miss, nodes == 1))
+}
+
+/// What keeps one node or several away, to follow what they are called.
+pub fn miss_words(cell: &Cell, miss: &Miss, one: bool) -> String {
     let (are, have, lack) = if one { ("is", "has", "lacks") } else { ("are", "have", "lack") };
     let name = |resource: &ResourceId| cell.resources().name(*resource).to_string();
-    let what = match miss {
+    match miss {
         Miss::NotReady => format!("{are} not ready"),
         Miss::Cordoned => format!("{are} cordoned"),
         Miss::Draining => format!("{are} being drained"),
@@ -200,8 +204,7 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::Port(port) => format!("{have} port {port} taken"),
         Miss::LimitPerNode => format!("{} as many of its tasks as one node may", if one { "holds" } else { "hold" }),
         Miss::Held => format!("{have} the room kept for other jobs"),
-    };
-    format!("{nodes} {what}")
+    }
 }
 
 /// What a queue may still use of a column, and what is asked for.

@@ -167,6 +167,32 @@ pub struct GroupAnswer {
     /// Why it could not be placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Counted>,
+    /// Every node as it was before the job was planned, if that was asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeVerdict>,
+}
+
+/// Whether a node takes a task of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeVerdict {
+    /// The node.
+    pub node: String,
+    /// Whether it does.
+    pub fits: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<NodeMiss>,
+}
+
+/// What keeps a task away from a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeMiss {
+    /// The first rule that does, by kube-scheduler's name where it has one.
+    pub filter: &'static str,
+    /// Whether it would find room once others there had stopped.
+    pub resolvable: bool,
+    /// In words.
+    pub message: String,
 }
 
 /// The spares of a group.

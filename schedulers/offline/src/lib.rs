@@ -16,7 +16,8 @@
 //! file holds the jobs to plan; where both files have a job, the job file says what it is to become, so that more tasks
 //! than stand are growth and fewer are a cut from the end of the rank order. Jobs of the cell file of which tasks are
 //! missing are planned, too. A node that an Allocation or a Pod names and no file
-//! describes is gone; failing or draining a node that no document names is an error.
+//! describes is gone; failing or draining a node that no document names is an error. A Pod of the job file is a job of
+//! one task, and asks for the node that its `nodeName` says, if it says one.
 //!
 //! What an Allocation says stands is taken as it is, also above its quota, and whatever its flavors ask for: those that
 //! it names, or else the first ones whose labels its node has. What reserved its quota first (`reservedAt`) is placed
@@ -38,7 +39,8 @@
 //! jobs[]            name, outcome (placed | repaired | pending | parked | preempting | evicted), reason,
 //!                   explanation[] (lines of text), expectedStart? {withinSeconds, waitsFor[]},
 //!                   tried? {profile, strategies[]}, tasks {asked, before, lost, after}
-//! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?
+//! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?,
+//!                   nodes[]? {node, fits, reason? {filter, resolvable, message}}
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
 //!                   topologyDomain, port {}, limitPerNode, held}; zero counts are left out
@@ -75,11 +77,12 @@ mod setting;
 mod settle;
 mod standing;
 mod text;
+mod verdicts;
 mod world;
 
 pub use answer::{
     Answer, ClassRoom, Copies, DomainCount, GroupAnswer, GroupRoom, IgnoredField, JobAnswer, JobOutcome, NodeCount,
-    StartAnswer, Taken, TaskCounts, Totals,
+    NodeMiss, NodeVerdict, StartAnswer, Taken, TaskCounts, Totals,
 };
 pub use question::{Addition, PlanError, Question};
 pub use queues::{FlavorUsage, QueueAnswer, ResourceUsage};
@@ -95,14 +98,14 @@ pub struct Planned {
 
 /// Answers `question`.
 pub fn plan(question: Question) -> Result<Planned, PlanError> {
-    let Question { count_fit, strict, shares, cycles, .. } = question;
+    let Question { count_fit, strict, nodes, shares, cycles, .. } = question;
     let mut scene = question::Scene::of(question)?;
     resolve::resolve(&mut scene);
     if strict && !scene.ignored.is_empty() {
         return Err(PlanError::Ignored(scene.ignored));
     }
     let mut setting = setting::of(scene)?;
-    let jobs = planning::plan_all(&mut setting, cycles);
+    let jobs = planning::plan_all(&mut setting, cycles, nodes);
     let after = setting.rooms.totals(&setting.world);
     let counted = setting.jobs.iter().filter(|standing| standing.asked);
     let count_fit = count_fit.then(|| counted.map(|job| copies::count(&setting.world, &job.spec)).collect());

@@ -3,7 +3,8 @@
 
 use crate::admission::{borrowing, code, flavors};
 use crate::answer::{
-    DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, StartAnswer, TaskCounts, VictimAnswer,
+    DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, NodeVerdict, SparesAnswer, StartAnswer, TaskCounts,
+    VictimAnswer,
 };
 use crate::cycles;
 use crate::setting::Setting;
@@ -19,12 +20,18 @@ use std::collections::BTreeMap;
 /// For so many jobs that find no room it is sought by when they do: each one is planned several times for that.
 const EXPECTED_MAX: usize = 100;
 
-/// Plans every job of the setting: in file order, or in so many passes.
-pub(crate) fn plan_all(setting: &mut Setting, passes: Option<u32>) -> Vec<JobAnswer> {
+/// Plans every job of the setting: in file order, or in so many passes. Where nodes are to be told of, each one is asked
+/// before the job's turn in file order, and before the first pass.
+pub(crate) fn plan_all(setting: &mut Setting, passes: Option<u32>, tell_nodes: bool) -> Vec<JobAnswer> {
     let Setting { world, jobs, .. } = setting;
     let (mut settled, evicted) = match passes {
-        Some(passes) => cycles::run(world, jobs, passes),
-        None => in_file_order(world, jobs),
+        Some(passes) => {
+            let mut asked: Vec<_> = jobs.iter().map(|standing| verdicts(world, standing, tell_nodes)).collect();
+            let (mut settled, evicted) = cycles::run(world, jobs, passes);
+            settled.iter_mut().zip(&mut asked).for_each(|(found, asked)| found.verdicts = std::mem::take(asked));
+            (settled, evicted)
+        }
+        None => in_file_order(world, jobs, tell_nodes),
     };
     expect_starts(world, jobs, &mut settled);
     let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
@@ -46,11 +53,17 @@ fn expect_starts(world: &mut World, jobs: &[Standing], settled: &mut [Settled]) 
     }
 }
 
-fn in_file_order(world: &mut World, jobs: &[Standing]) -> (Vec<Settled>, BTreeMap<JobId, String>) {
+fn verdicts(world: &World, standing: &Standing, tell_nodes: bool) -> Vec<Vec<NodeVerdict>> {
+    let job = standing.job.as_ref().ok().filter(|_| tell_nodes && standing.asked);
+    job.map(|job| crate::verdicts::of_job(world, *job)).unwrap_or_default()
+}
+
+fn in_file_order(world: &mut World, jobs: &[Standing], tell_nodes: bool) -> (Vec<Settled>, BTreeMap<JobId, String>) {
     let (mut evicted, mut promised): (BTreeMap<JobId, String>, Vec<JobId>) = (BTreeMap::new(), Vec::new());
     let mut settled: Vec<Settled> = Vec::with_capacity(jobs.len());
     for standing in jobs.iter() {
-        let found = match standing.job {
+        let verdicts = verdicts(world, standing, tell_nodes);
+        let mut found = match standing.job {
             Ok(job) => {
                 let mut found = settle(world, job, Ending::AtOnce);
                 note_promise(world, job, &mut found, &mut promised);
@@ -62,6 +75,7 @@ fn in_file_order(world: &mut World, jobs: &[Standing]) -> (Vec<Settled>, BTreeMa
         for victim in found.victims.iter().chain(preempted) {
             evicted.insert(*victim, standing.spec.name.clone());
         }
+        found.verdicts = verdicts;
         settled.push(found);
     }
     // Those that made room wait like any other job, and are looked at once more.
@@ -71,7 +85,8 @@ fn in_file_order(world: &mut World, jobs: &[Standing]) -> (Vec<Settled>, BTreeMa
             && evicted.contains_key(&job)
             && !stopping(job)
         {
-            *found = settle(world, job, Ending::AtOnce);
+            let verdicts = std::mem::take(&mut found.verdicts);
+            *found = Settled { verdicts, ..settle(world, job, Ending::AtOnce) };
         }
     }
     (settled, evicted)
@@ -89,6 +104,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         flavors: BTreeMap::new(),
         spares: None,
         explain: None,
+        nodes: Vec::new(),
     };
     let mut groups: Vec<GroupAnswer> = spec.groups.iter().map(|group| bare(&group.name)).collect();
     let name = spec.name.clone();
@@ -100,6 +116,9 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     tasks.after = job.live();
     for (group, flavors) in groups.iter_mut().zip(flavors(&world.cell, job)) {
         group.flavors = flavors;
+    }
+    for (group, verdicts) in groups.iter_mut().zip(&found.verdicts) {
+        group.nodes.clone_from(verdicts);
     }
     for (at, group) in groups.iter_mut().enumerate() {
         group.placements = placements(&world.cell, job, at);

@@ -2,10 +2,10 @@
 
 use crate::answer::IgnoredField;
 use crate::names::{ForeignJob, suggestion};
-use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Usage};
+use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Pod};
 use ohm_model::{
     Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, ResourceFlavor, Scheduling, SchedulingProfile,
-    Subqueue, TopologySpec,
+    SelectorTerm, Subqueue, TopologySpec,
 };
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ pub struct Question {
     pub add: Option<Addition>,
     /// Whether to count how many more copies of each job would fit.
     pub count_fit: bool,
+    /// Whether to tell of each node what keeps the jobs away from it.
+    pub nodes: bool,
     /// Whether to tell what queues and cohorts have, borrow and use.
     pub shares: bool,
     /// In how many passes the jobs are planned, in the order of the schedulers; nothing for file order.
@@ -104,6 +106,8 @@ pub(crate) struct Scene {
     pub(crate) jobs: Vec<AskedJob>,
     pub(crate) fail: Vec<String>,
     pub(crate) drain: Vec<String>,
+    /// Whether it is to be told of each node what keeps jobs away from it.
+    pub(crate) tells_nodes: bool,
     /// Fields of Kubernetes objects that are not honoured.
     pub(crate) ignored: Vec<IgnoredField>,
     /// Jobs of Kubernetes.
@@ -121,8 +125,9 @@ fn kinds_of_classes<'d>(documents: impl Iterator<Item = &'d Document>) -> BTreeM
 
 impl Scene {
     pub(crate) fn of(question: Question) -> Result<Self, PlanError> {
-        let mut scene = Scene { fail: question.fail, drain: question.drain, ..Scene::default() };
-        let (mut allocations, mut usages) = (Vec::new(), Vec::new());
+        let Question { fail, drain, nodes: tells_nodes, .. } = question;
+        let mut scene = Scene { fail, drain, tells_nodes, ..Scene::default() };
+        let (mut allocations, mut standing) = (Vec::new(), Vec::new());
         let mut jobs: BTreeMap<String, usize> = BTreeMap::new();
         let kinds = kinds_of_classes(question.cell.iter().chain(&question.jobs));
         let documents = question.cell.into_iter().map(|document| (false, document));
@@ -134,7 +139,7 @@ impl Scene {
             }
             let Document { origin, content, kubernetes, created_us, .. } = document;
             if let Some(object) = kubernetes {
-                scene.take_note(*object, &content);
+                scene.take_note(*object, &content, asked);
             }
             match content {
                 Content::Job(spec) => scene.add_job(&mut jobs, &origin, (*spec, created_us), asked)?,
@@ -145,20 +150,23 @@ impl Scene {
                 Content::Topology(spec) => scene.topologies.push((origin, spec)),
                 Content::Node(node) => scene.add_node(&origin, *node)?,
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
-                Content::Usage(usage) => usages.push(usage),
+                Content::Pod(pod) if asked => scene.add_job(&mut jobs, &origin, (as_job(*pod), created_us), asked)?,
+                Content::Pod(pod) if pod.stands() => standing.push(pod),
+                Content::Pod(pod) if pod.is_over => {}
+                Content::Pod(pod) => scene.ignored.push(unbound(pod.job.name)),
                 Content::PriorityClass(class) => scene.priority_classes.push((origin, class)),
                 Content::SchedulingProfile(profile) => scene.profiles.push((origin, *profile)),
                 // A plan says where jobs stand once their nodes are there.
                 Content::ProvisioningClass(_) => {}
             }
         }
-        scene.check_nodes(&allocations, &usages)?;
+        scene.check_nodes(&allocations, &standing)?;
         for (origin, allocation) in allocations {
             scene.seat(&jobs, &origin, allocation)?;
         }
-        for usage in usages {
-            if let Some(&at) = scene.node_index.get(&usage.node) {
-                add(&mut scene.nodes[at].used, &usage.amounts, 1);
+        for pod in standing {
+            if let Some(&at) = scene.node_index.get(&pod.node) {
+                add(&mut scene.nodes[at].used, &pod.amounts(), 1);
             }
         }
         if let Some(addition) = &question.add {
@@ -169,21 +177,23 @@ impl Scene {
     }
 
     /// Keeps what an object of Kubernetes has that is not honoured, and, of a job, what it names.
-    fn take_note(&mut self, object: KubernetesObject, content: &Content) {
+    fn take_note(&mut self, object: KubernetesObject, content: &Content, asked: bool) {
         let KubernetesObject { kind, name, ignored, names } = object;
-        let ignored = ignored.into_iter();
+        // Of a pod that takes no room nothing bears on where others go.
+        let is_aside = matches!(content, Content::Pod(pod) if !asked && !pod.stands());
+        let ignored = ignored.into_iter().filter(|_| !is_aside);
         self.ignored.extend(ignored.map(|found| IgnoredField::of(kind, &name, &found.field, found.reason)));
-        if matches!(content, Content::Job(_)) {
+        if matches!(content, Content::Job(_)) || matches!(content, Content::Pod(_) if asked) {
             self.foreign.push(ForeignJob { kind, job: name, names });
         }
     }
 
     /// Refuses to fail or to drain a node that no document names.
-    fn check_nodes(&self, allocations: &[(Origin, Allocation)], usages: &[Usage]) -> Result<(), PlanError> {
+    fn check_nodes(&self, allocations: &[(Origin, Allocation)], standing: &[Box<Pod>]) -> Result<(), PlanError> {
         for (flag, asked) in [("--fail", &self.fail), ("--drain", &self.drain)] {
             for name in asked.iter().filter(|name| !self.node_index.contains_key(*name)) {
                 let is_named = allocations.iter().any(|(_, allocation)| allocation.node == *name)
-                    || usages.iter().any(|usage| usage.node == *name);
+                    || standing.iter().any(|pod| pod.node == *name);
                 if !is_named {
                     let problem = format!("{flag} {name}: no document names such a node{}", self.suggest_node(name));
                     return Err(PlanError::Question(problem));
@@ -300,6 +310,31 @@ impl Scene {
         };
         self.queues.sort_by_key(|(_, queue)| depth(&queue.name));
     }
+}
+
+/// A pod of the cell file that is bound to no node.
+fn unbound(name: String) -> IgnoredField {
+    let reason = "it has no `nodeName`, so it takes no room; it is planned if it is in the job file";
+    IgnoredField { kind: "Pod", name, field: "spec".into(), reason: Some(reason.into()) }
+}
+
+/// A pod that is to be placed: on the node that it names, where it names one.
+fn as_job(Pod { node, mut job, .. }: Pod) -> JobSpec {
+    if !node.is_empty() {
+        for group in &mut job.groups {
+            let terms = std::mem::take(&mut group.affinity);
+            let terms = if terms.is_empty() { vec![SelectorTerm::default()] } else { terms };
+            let named = SelectorTerm::named(&node).fields;
+            group.affinity = terms
+                .into_iter()
+                .map(|mut term| {
+                    term.fields.extend(named.iter().cloned());
+                    term
+                })
+                .collect();
+        }
+    }
+    job
 }
 
 /// Adds `count` times `amounts` to `sum`.

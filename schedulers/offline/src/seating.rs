@@ -159,7 +159,7 @@ fn register_first(world: &mut World, scene: &mut Scene, all: &[Option<Vec<GroupS
                 let labels = || scene.nodes[part.node].spec.labels.clone();
                 let (sum, labels) = needs.entry(part.node).or_insert_with(|| (Amounts::new(), labels()));
                 add(sum, &amounts, part.count);
-                admit(group, labels);
+                admit(group, &scene.nodes[part.node].spec.name, labels);
             }
         }
     }
@@ -207,11 +207,11 @@ fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) -
 }
 
 /// Lets `labels` admit `group`, as they did when its tasks were placed.
-fn admit(group: &GroupSpec, labels: &mut Labels) {
+fn admit(group: &GroupSpec, name: &str, labels: &mut Labels) {
     for (key, value) in group.node_selector.iter().filter(|(key, _)| *key != HOSTNAME_LABEL) {
         labels.insert(key.clone(), value.clone());
     }
-    if group.affinity.is_empty() || group.affinity.iter().any(|term| term.matches(labels)) {
+    if group.affinity.is_empty() || group.affinity.iter().any(|term| term.matches(name, labels)) {
         return;
     }
     for requirement in group.affinity.first().into_iter().flat_map(|term| &term.requirements) {
@@ -333,7 +333,7 @@ fn scaffold(world: &mut World, scene: &Scene, group: &GroupSpec, part: &Part, nu
         let Some(name) = names.find(|name| world.cell.nodes().find(name).is_none()) else { break };
         let mut labels = scene.nodes[part.node].spec.labels.clone();
         labels.remove(HOSTNAME_LABEL);
-        admit(group, &mut labels);
+        admit(group, &name, &mut labels);
         let spec = NodeSpec { name, labels, taints: Vec::new(), capacity: capacity.clone(), address: String::new() };
         let command = world.registration(spec);
         let Outcome::Node { node, .. } = world.apply(command) else { break };

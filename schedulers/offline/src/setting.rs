@@ -43,6 +43,10 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     world.apply_all(cordoned.map(cordon).collect());
     let mut rooms = Rooms::of(&world, &scene.nodes);
     let before = rooms.totals(&world);
+    if scene.tells_nodes {
+        let used = scene.nodes.iter().filter(|node| !node.used.is_empty());
+        world.used = used.map(|node| (node.spec.name.clone(), node.used.clone())).collect();
+    }
     lose(&mut world, &scene, &mut jobs, &mut rooms);
     Ok(Setting { world, jobs, rooms, before, ignored: scene.ignored })
 }

@@ -1,5 +1,6 @@
 //! Planning one job until nothing more can be done for it, and what that came to.
 
+use crate::answer::NodeVerdict;
 use crate::world::World;
 use ohm_cell::{Cell, Job, QuotaIf, preemptions};
 use ohm_framework::{Decision, ExpectedStart, Explanation, Need, Obstacle, PlannedJob, admission_obstacle, need_of};
@@ -26,6 +27,8 @@ pub(crate) struct Settled {
     pub(crate) is_parked: bool,
     /// By when it would find room if nothing else came before it, where it finds none now and that is known.
     pub(crate) expected: Option<ExpectedStart>,
+    /// What every node said to each group before the job was planned, if that was asked.
+    pub(crate) verdicts: Vec<Vec<NodeVerdict>>,
 }
 
 /// When runs end that are told to stop for another job.

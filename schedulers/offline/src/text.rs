@@ -1,7 +1,8 @@
 //! The answer for people.
 
 use crate::answer::{
-    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, IgnoredField, JobAnswer, JobOutcome, StartAnswer, Totals,
+    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, IgnoredField, JobAnswer, JobOutcome, NodeVerdict, StartAnswer,
+    Totals,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -50,7 +51,21 @@ fn write_job(text: &mut String, job: &JobAnswer) {
     for group in job.groups.iter().filter(|group| !group.placements.is_empty()) {
         write_group(text, group, job.groups.len() > 1);
     }
+    for group in job.groups.iter().filter(|group| !group.nodes.is_empty()) {
+        write_verdicts(text, group, job.groups.len() > 1);
+    }
     text.push('\n');
+}
+
+fn write_verdicts(text: &mut String, group: &GroupAnswer, named: bool) {
+    let mut table = Table::default();
+    let of = if named { format!("NODE FOR {}", group.name) } else { "NODE".to_string() };
+    table.row([of, "FITS".into(), "FILTER".into(), "REASON".into()]);
+    for NodeVerdict { node, fits, reason } in &group.nodes {
+        let (filter, message) = reason.as_ref().map_or(("-", "-"), |miss| (miss.filter, miss.message.as_str()));
+        table.row([node.as_str(), if *fits { "yes" } else { "no" }, filter, message].map(str::to_string));
+    }
+    table.write(text, 2);
 }
 
 /// The first of these names, and that they are.

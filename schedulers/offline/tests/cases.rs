@@ -28,6 +28,7 @@ fn question(words: &str) -> (Question, bool) {
             "drain" => question.drain.push(next()),
             "add" => question.add = Some(Addition { count: next().parse().expect("a count"), like: next() }),
             "fit" => question.count_fit = true,
+            "nodes" => question.nodes = true,
             "strict" => question.strict = true,
             "shares" => question.shares = true,
             "cycles" => question.cycles = Some(next().parse().expect("a count")),

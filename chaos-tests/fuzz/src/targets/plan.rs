@@ -66,6 +66,7 @@ fn question(words: &str) -> Question {
                 question.add = words.next().map(|like| Addition { count, like: like.to_string() });
             }
             "fit" => question.count_fit = true,
+            "nodes" => question.nodes = true,
             "strict" => question.strict = true,
             "shares" => question.shares = true,
             _ => {}

@@ -21,8 +21,7 @@ fn p8_judges_labels_taints_limits_and_doors() {
     let wants = |operator: Operator, key: &'static str, values: &'static [&'static str]| {
         move |group: &mut GroupSpec| {
             let values = values.iter().map(|value| value.to_string()).collect();
-            group.affinity =
-                vec![SelectorTerm { requirements: vec![Requirement { key: key.into(), operator, values }] }];
+            group.affinity = vec![SelectorTerm::of_labels(vec![Requirement { key: key.into(), operator, values }])];
         }
     };
     for (operator, key, values, expected) in [

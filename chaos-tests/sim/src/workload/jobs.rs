@@ -3,6 +3,7 @@
 use super::preemption::of_job;
 use crate::layout::{PUT_TAINT, QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
+use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
     Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors, TaskSpec, TopologyMode,
@@ -193,10 +194,15 @@ fn affinity(dice: &mut Prng) -> Vec<SelectorTerm> {
         1 => ("tier", Operator::NotIn, &["gold"]),
         2 => ("size", Operator::Gt, &["3"]),
         3 => ("size", Operator::Lt, &["7"]),
-        _ => ("kubernetes.io/hostname", Operator::In, &["n0", "n2"]),
+        _ => ("metadata.name", Operator::In, &["n0", "n2"]),
     };
     let values = values.iter().map(|value| value.to_string()).collect();
-    vec![SelectorTerm { requirements: vec![Requirement { key: key.into(), operator, values }] }]
+    let named = Requirement { key: key.into(), operator, values };
+    if key != "metadata.name" {
+        return vec![SelectorTerm::of_labels(vec![named])];
+    }
+    let labelled = Requirement { key: HOSTNAME_LABEL.into(), operator: Operator::Exists, values: Vec::new() };
+    vec![SelectorTerm { requirements: vec![labelled], fields: vec![named] }]
 }
 
 fn tolerations(dice: &mut Prng) -> Vec<Toleration> {

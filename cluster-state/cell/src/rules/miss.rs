@@ -38,6 +38,33 @@ pub enum Miss {
     Held,
 }
 
+impl Miss {
+    /// What says it: kube-scheduler's filter where it has one for it, else the rule of Ohm.
+    pub fn filter(&self) -> &'static str {
+        match self {
+            Miss::NotReady | Miss::Draining => "NodeReady",
+            Miss::Cordoned => "NodeUnschedulable",
+            Miss::Taint(_) => "TaintToleration",
+            Miss::NodeSelector | Miss::Affinity => "NodeAffinity",
+            Miss::OutsideTopology | Miss::TopologyDomain => "TopologyDomain",
+            Miss::Capacity(_) | Miss::Resource(_) => "NodeResourcesFit",
+            Miss::Devices(_) => "Devices",
+            Miss::Port(_) => "NodePorts",
+            Miss::LimitPerNode => "LimitPerNode",
+            Miss::Held => "Claims",
+        }
+    }
+
+    /// Whether it would be otherwise once others on the node had stopped.
+    pub fn is_resolvable(&self) -> bool {
+        match self {
+            Miss::NotReady | Miss::Draining | Miss::Cordoned | Miss::Taint(_) | Miss::NodeSelector => false,
+            Miss::Affinity | Miss::OutsideTopology | Miss::TopologyDomain | Miss::Capacity(_) => false,
+            Miss::Resource(_) | Miss::Devices(_) | Miss::Port(_) | Miss::LimitPerNode | Miss::Held => true,
+        }
+    }
+}
+
 impl From<ClassMiss> for Miss {
     fn from(miss: ClassMiss) -> Self {
         match miss {

@@ -21,6 +21,7 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) ->
 /// One verdict with three reasons.
 pub(super) fn miss(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: ConflictReason) -> Miss {
     let record = what.cell.nodes.get(node);
-    let miss = record.and_then(|record| asker.shape.admits(&record.spec.labels, &record.taints).err());
+    let miss =
+        record.and_then(|record| asker.shape.admits((&record.spec.name, &record.spec.labels), &record.taints).err());
     miss.map_or(Miss::NotReady, Miss::from)
 }

@@ -56,15 +56,9 @@ pub(crate) fn suits(flavor: &ResourceFlavor, group: &GroupSpec) -> Result<(), Fl
     if group.node_selector.iter().any(contradicts) {
         return Err(FlavorMiss::NodeSelector);
     }
-    let named = |term: &SelectorTerm| SelectorTerm {
-        requirements: {
-            let of_flavor = term.requirements.iter().filter(|want| flavor.node_labels.contains_key(&want.key));
-            of_flavor.cloned().collect()
-        },
-    };
     let fits = |term: &SelectorTerm| {
-        let term = named(term);
-        term.requirements.is_empty() || term.matches(&flavor.node_labels)
+        let mut of_flavor = term.requirements.iter().filter(|want| flavor.node_labels.contains_key(&want.key));
+        of_flavor.all(|want| want.matches(&flavor.node_labels))
     };
     if !group.affinity.is_empty() && !group.affinity.iter().any(fits) {
         return Err(FlavorMiss::Affinity);
@@ -207,7 +201,7 @@ pub fn own_filters_of(cell: &Cell, job: &Job, at: usize) -> Filters {
     let clashes = add_flavors(cell, &shape.charges, (&mut labels, &mut tolerations));
     if !clashes.is_empty() {
         if affinity.is_empty() {
-            affinity.push(SelectorTerm { requirements: Vec::new() });
+            affinity.push(SelectorTerm::default());
         }
         affinity.iter_mut().for_each(|term| term.requirements.extend(clashes.iter().cloned()));
     }

@@ -80,8 +80,9 @@ impl Shape {
         })
     }
 
-    /// Whether nodes with these labels and taints may take this shape: taints, then selector, then affinity.
-    pub fn admits(&self, labels: &Labels, taints: &[Taint]) -> Result<(), ClassMiss> {
+    /// Whether a node with this name, these labels and these taints may take this shape: taints, then selector, then
+    /// affinity.
+    pub fn admits(&self, (name, labels): (&str, &Labels), taints: &[Taint]) -> Result<(), ClassMiss> {
         let repels = |taint: &&Taint| {
             taint.effect != TaintEffect::PreferNoSchedule && !self.tolerations.iter().any(|t| t.covers(taint))
         };
@@ -91,7 +92,7 @@ impl Shape {
         if self.node_selector.iter().any(|(key, value)| labels.get(key) != Some(value)) {
             return Err(ClassMiss::NodeSelector);
         }
-        if !self.affinity.is_empty() && !self.affinity.iter().any(|term| term.matches(labels)) {
+        if !self.affinity.is_empty() && !self.affinity.iter().any(|term| term.matches(name, labels)) {
             return Err(ClassMiss::Affinity);
         }
         Ok(())
@@ -115,7 +116,7 @@ impl Shape {
 
     /// As [`Shape::admits`] for all nodes of `class`; only for shapes that name no hosts.
     pub fn admits_class(&self, class: &NodeClass) -> Result<(), ClassMiss> {
-        self.admits(&class.labels, &class.taints)
+        self.admits(("", &class.labels), &class.taints)
     }
 }
 

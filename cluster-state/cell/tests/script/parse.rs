@@ -305,7 +305,7 @@ pub(super) fn toleration(text: &str) -> Toleration {
 fn term(text: &str) -> SelectorTerm {
     let (key, values) = pair(text);
     let values = values.split(',').map(String::from).collect();
-    SelectorTerm { requirements: vec![Requirement { key, operator: Operator::In, values }] }
+    SelectorTerm::of_labels(vec![Requirement { key, operator: Operator::In, values }])
 }
 
 /// `4`, `500m`, `8Gi` of resource `name`, in its unit.

@@ -166,7 +166,7 @@ fn putting(content: Content, cell: Option<&Cell>) -> Option<(Command, bool)> {
                 |cell: &Cell| cell.profiles().submitted(profile.class).is_some_and(|known| **known == *profile);
             (known(&is_same), Command::PutSchedulingProfile(profile))
         }
-        Content::Job(_) | Content::Node(_) | Content::Allocation(_) | Content::Usage(_) => return None,
+        Content::Job(_) | Content::Node(_) | Content::Allocation(_) | Content::Pod(_) => return None,
     };
     let (was_there, command) = found;
     Some((command, was_there))
@@ -243,7 +243,7 @@ impl<'c> Submission<'c> {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));
             }
-            Content::Allocation(_) | Content::Usage(_) => {
+            Content::Allocation(_) | Content::Pod(_) => {
                 let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
                 self.record(ticket.refused("kind", message));
             }

@@ -4,7 +4,7 @@ use crate::defaults::LeftOpen;
 use crate::error::Origin;
 use crate::path::FieldPath;
 use ohm_model::queue::SCHEDULING_NAME;
-use ohm_model::resources::Amounts;
+use ohm_model::resources::{Amounts, PODS};
 use ohm_model::{
     ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, Scheduling,
     SchedulingProfile, Subqueue, TopologySpec,
@@ -108,7 +108,7 @@ pub enum Content {
     /// `kind: Allocation`.
     Allocation(Allocation),
     /// A pod of Kubernetes.
-    Usage(Usage),
+    Pod(Box<Pod>),
 }
 
 impl Content {
@@ -126,7 +126,7 @@ impl Content {
             Content::ProvisioningClass(class) => ("ProvisioningClass", Some(&class.name)),
             Content::SchedulingProfile(profile) => ("SchedulingProfile", Some(&profile.name)),
             Content::Allocation(_) => ("Allocation", None),
-            Content::Usage(_) => ("Pod", None),
+            Content::Pod(_) => ("Pod", None),
         }
     }
 }
@@ -163,15 +163,29 @@ pub struct Allocation {
     pub evicting: bool,
 }
 
-/// What a pod of Kubernetes takes.
+/// A pod of Kubernetes: a job of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// The node it is bound to; empty when it is bound to none or is over.
+pub struct Pod {
+    /// The node it is bound to; empty when it is bound to none.
     pub node: String,
     /// Whether it has finished.
     pub is_over: bool,
-    /// What it takes there, `pods` included.
-    pub amounts: Amounts,
+    /// What it is as a job that asks for any node.
+    pub job: JobSpec,
+}
+
+impl Pod {
+    /// Whether it takes room on its node.
+    pub fn stands(&self) -> bool {
+        !self.node.is_empty() && !self.is_over
+    }
+
+    /// What it takes on its node, `pods` included.
+    pub fn amounts(&self) -> Amounts {
+        let mut amounts = self.job.groups.first().map(|group| group.requests.clone()).unwrap_or_default();
+        amounts.insert(PODS.to_string(), 1);
+        amounts
+    }
 }
 
 /// Whose documents a file may hold.

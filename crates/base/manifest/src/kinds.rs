@@ -69,7 +69,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
         Content::PriorityClass(class) => validate::priority_class(class),
         Content::ProvisioningClass(class) => validate::provisioning_class(class),
         Content::SchedulingProfile(profile) => validate::scheduling_profile(profile),
-        Content::Allocation(_) | Content::Usage(_) => Vec::new(),
+        Content::Allocation(_) | Content::Pod(_) => Vec::new(),
     }
 }
 

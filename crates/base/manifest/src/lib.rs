@@ -188,8 +188,7 @@ mod write;
 
 pub use defaults::LeftOpen;
 pub use document::{
-    API_VERSION, Allocation, Content, Dialect, Document, Ignored, KubernetesObject, Named, NamedKind, NodeDocument,
-    Usage,
+    API_VERSION, Allocation, Content, Dialect, Document, Ignored, KubernetesObject, Named, NamedKind, NodeDocument, Pod,
 };
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use limits::{

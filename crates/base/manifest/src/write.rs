@@ -351,12 +351,16 @@ struct Preferred<'j> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Term<'j> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     match_expressions: Vec<Expression<'j>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    match_fields: Vec<Expression<'j>>,
 }
 
 impl<'j> From<&'j SelectorTerm> for Term<'j> {
     fn from(term: &'j SelectorTerm) -> Self {
-        Term { match_expressions: term.requirements.iter().map(Expression::from).collect() }
+        let written = |requirements: &'j [Requirement]| requirements.iter().map(Expression::from).collect();
+        Term { match_expressions: written(&term.requirements), match_fields: written(&term.fields) }
     }
 }
 

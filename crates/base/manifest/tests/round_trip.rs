@@ -2,7 +2,7 @@
 
 use ohm_manifest::{Content, parse, to_json, to_yaml, validate};
 use ohm_model::resources::Amounts;
-use ohm_model::selector::Labels;
+use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
     Class, GroupSpec, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm,
     SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
@@ -61,7 +61,18 @@ fn requirement() -> impl Strategy<Value = Requirement> {
 }
 
 fn term() -> impl Strategy<Value = SelectorTerm> {
-    vec(requirement(), 0..3).prop_map(|requirements| SelectorTerm { requirements })
+    vec(requirement(), 0..3).prop_map(SelectorTerm::of_labels)
+}
+
+fn required_term() -> impl Strategy<Value = SelectorTerm> {
+    let operator = prop::sample::select(vec![Operator::In, Operator::NotIn]);
+    let field = (operator, vec(name(), 1..3)).prop_map(|(operator, values)| Requirement {
+        key: NAME_FIELD.into(),
+        operator,
+        values,
+    });
+    (vec(requirement(), 0..3), vec(field, 0..2))
+        .prop_map(|(requirements, fields)| SelectorTerm { requirements, fields })
 }
 
 fn toleration() -> impl Strategy<Value = Toleration> {
@@ -122,7 +133,8 @@ fn task() -> impl Strategy<Value = TaskSpec> {
 
 fn group() -> impl Strategy<Value = GroupSpec> {
     let counts = (1..1000u32).prop_flat_map(|count| (Just(count), 1..=count));
-    let first = (counts, any::<bool>(), amounts(), labels(), vec(term(), 0..3), vec((1..=100u32, term()), 0..3));
+    let first =
+        (counts, any::<bool>(), amounts(), labels(), vec(required_term(), 0..3), vec((1..=100u32, term()), 0..3));
     let ports = btree_set(1..u16::MAX, 0..4).prop_map(|ports| ports.into_iter().collect());
     let limit = prop_oneof![Just(0), 1..10u32];
     let spares = prop_oneof![Just(0), 1..4u32];

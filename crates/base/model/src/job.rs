@@ -282,9 +282,9 @@ impl GroupSpec {
 
     /// Whether labels or affinity speak of single nodes by name, so that equal node classes can differ for it.
     pub fn names_hosts(&self) -> bool {
-        let by_host = |requirement: &Requirement| requirement.key == crate::node::HOSTNAME_LABEL;
-        self.node_selector.contains_key(crate::node::HOSTNAME_LABEL)
-            || self.affinity.iter().any(|term| term.requirements.iter().any(by_host))
+        let by_label = |requirement: &Requirement| requirement.key == crate::node::HOSTNAME_LABEL;
+        let by_host = |term: &SelectorTerm| !term.fields.is_empty() || term.requirements.iter().any(by_label);
+        self.node_selector.contains_key(crate::node::HOSTNAME_LABEL) || self.affinity.iter().any(by_host)
     }
 }
 

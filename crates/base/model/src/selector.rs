@@ -54,17 +54,44 @@ impl Requirement {
     }
 }
 
+/// The one field of nodes that terms may speak of (`matchFields`): the name.
+pub const NAME_FIELD: &str = "metadata.name";
+
 /// Requirements that all must hold. Terms of an affinity are alternatives; a term without requirements matches nothing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SelectorTerm {
-    /// The requirements.
+    /// What it says of labels (`matchExpressions`).
     pub requirements: Vec<Requirement>,
+    /// What it says of the node's name (`matchFields`): `In` and `NotIn` of [`NAME_FIELD`].
+    pub fields: Vec<Requirement>,
 }
 
 impl SelectorTerm {
-    /// Whether a node with `labels` meets every requirement.
-    pub fn matches(&self, labels: &Labels) -> bool {
-        !self.requirements.is_empty() && self.requirements.iter().all(|requirement| requirement.matches(labels))
+    /// Requirements of labels.
+    pub fn of_labels(requirements: Vec<Requirement>) -> Self {
+        SelectorTerm { requirements, fields: Vec::new() }
+    }
+
+    /// The node with this name, and no other.
+    pub fn named(node: impl Into<String>) -> Self {
+        let named = Requirement { key: NAME_FIELD.into(), operator: Operator::In, values: vec![node.into()] };
+        SelectorTerm { requirements: Vec::new(), fields: vec![named] }
+    }
+
+    /// Whether it says nothing: then no node meets it.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether the node with this name and these labels meets every requirement.
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        let is_meant = |field: &Requirement| {
+            let is_named = field.values.iter().any(|value| value == name);
+            field.key == NAME_FIELD && is_named == (field.operator == Operator::In)
+        };
+        !self.is_empty()
+            && self.requirements.iter().all(|requirement| requirement.matches(labels))
+            && self.fields.iter().all(is_meant)
     }
 }
 

@@ -248,6 +248,11 @@ fn term(term: &SelectorTerm, at: Place<'_>, found: Found<'_>) {
             expect(wrong.map_or(Ok(()), Err), || field().field("values"), found);
         }
     }
+    for (index, of_name) in term.fields.iter().enumerate() {
+        let wrong = of_name.values.iter().find_map(|value| names::dns_name(value).err());
+        let field = || at().field("matchFields").item(index).field("values");
+        expect(wrong.map_or(Ok(()), Err), field, found);
+    }
 }
 
 fn topology(request: &TopologyRequest, at: Place<'_>, found: Found<'_>) {

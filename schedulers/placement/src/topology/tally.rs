@@ -213,7 +213,8 @@ impl<'a> Affinities<'a> {
         let nodes = subject.view.cell().nodes();
         let Some(record) = nodes.get(node) else { return 0 };
         let sum = || -> u64 {
-            let met = self.spec.preferred.iter().filter(|(_, term)| term.matches(&record.spec.labels));
+            let met =
+                self.spec.preferred.iter().filter(|(_, term)| term.matches(&record.spec.name, &record.spec.labels));
             met.map(|(weight, _)| u64::from(*weight)).sum()
         };
         if self.names_hosts {

@@ -39,23 +39,30 @@ pub(crate) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity
 fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
     let fields = Fields::open(cx, at, &[&["nodeSelectorTerms"]])?;
     let terms = fields.require(cx, "nodeSelectorTerms", "a list of terms, of which one must match")?;
+    if terms.is_empty_list() && cx.foreign {
+        return Some(vec![SelectorTerm::default()]);
+    }
     if terms.is_empty_list() {
         terms.rule(cx, "has no term, so that no node would match; add one, or leave the field out");
     }
-    Some(terms.list(cx, term))
+    Some(terms.list(cx, |cx, at| term(cx, at, true)))
 }
 
 fn preferred_term(cx: &mut Context, at: At<'_>) -> Option<(u32, SelectorTerm)> {
     let fields = Fields::open(cx, at, &[&["weight", "preference"]])?;
     let weight = fields.require(cx, "weight", "1 to 100")?.whole(cx, 1..=100)?;
     let preference = fields.require(cx, "preference", "a term with `matchExpressions`")?;
-    let preference = term(cx, preference)?;
+    let preference = term(cx, preference, false)?;
     Some((weight, preference))
 }
 
-fn term(cx: &mut Context, at: At<'_>) -> Option<SelectorTerm> {
-    let fields = Fields::open(cx, at, &[&["matchExpressions"]])?;
-    Some(SelectorTerm { requirements: fields.list(cx, "matchExpressions", requirement) })
+/// Which nodes are preferred is asked by class: only what is required may speak of names.
+fn term(cx: &mut Context, at: At<'_>, may_name: bool) -> Option<SelectorTerm> {
+    let known: &[&str] = if may_name { &["matchExpressions", "matchFields"] } else { &["matchExpressions"] };
+    let fields = Fields::open(cx, at, &[known])?;
+    let requirements = fields.list(cx, "matchExpressions", requirement);
+    let of_name = if may_name { fields.list(cx, "matchFields", requirement) } else { Vec::new() };
+    Some(SelectorTerm { requirements, fields: of_name })
 }
 
 fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {

@@ -57,28 +57,42 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
     let template = Fields::open(cx, template, &[])?;
     let pod = template.require(cx, "spec", "what a pod is")?;
     let pod = Fields::open(cx, pod, &[])?;
-    let of_template = template.get("metadata");
-    let notes = of_template.or(metadata).map(|at| (at, inside(at, &["annotations"])));
-    let notes = notes.and_then(|(at, node)| Some((at, node?)));
+    let metadata = template.get("metadata").or(metadata);
+    Some(pods(cx, (name, count), &pod, (metadata, Some(parallelism).filter(|_| replicas > 1))))
+}
+
+/// So many equal pods, whose template has this metadata; `replicas` are those of one job where they are of several.
+pub(super) fn pods(
+    cx: &mut Context,
+    (name, count): (String, u32),
+    pod: &Fields<'_>,
+    (metadata, replicas): (Option<At<'_>>, Option<u32>),
+) -> GroupSpec {
+    let notes = metadata.and_then(|at| Some((at, inside(at, &["annotations"])?)));
     let notes = notes.as_ref().map(|(at, node)| At { node, trail: Trail::Field(&at.trail, "annotations") });
-    let (topology, place_with) = annotations::read(cx, notes, Some(parallelism).filter(|_| replicas > 1));
+    let (topology, place_with) = annotations::read(cx, notes, replicas);
     name_object(cx, NamedKind::PriorityClass, pod.get("priorityClassName"));
     let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
-    Some(GroupSpec {
-        requests: pod::requests(cx, &pod),
+    GroupSpec {
+        requests: pod::requests(cx, pod),
         node_selector: pod.labels(cx, "nodeSelector"),
         affinity: affinity.required,
         preferred: affinity.preferred,
         tolerations: pod.list(cx, "tolerations", toleration),
-        ports: pod::host_ports(cx, &pod),
+        ports: pod::host_ports(cx, pod),
         topology,
         place_with,
         task: TaskSpec { grace_ms: defaults::GRACE_MS, ..TaskSpec::default() },
         ..GroupSpec::gang(name, count)
-    })
+    }
 }
 
 fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Option<Content> {
+    of_groups(cx, fields, groups).map(|job| Content::Job(Box::new(job)))
+}
+
+/// A job of these groups with the name, the labels and the queue of its object.
+pub(super) fn of_groups(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Option<JobSpec> {
     let name = name(cx, fields)?;
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
     let metadata = Fields::open(cx, metadata, &[])?;
@@ -86,12 +100,8 @@ fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Opti
     let of_queue = metadata.get("labels").and_then(|at| Fields::open(cx, at, &[]));
     name_object(cx, NamedKind::Queue, of_queue.as_ref().and_then(|labels| labels.get(QUEUE_LABEL)));
     let class = defaults::class(groups.iter().any(|group| group.topology.is_asked()));
-    let spec = JobSpec {
-        labels,
-        on_disconnect: defaults::on_disconnect(defaults::kind_of(class)),
-        ..JobSpec::of(name, class, groups)
-    };
-    Some(Content::Job(Box::new(spec)))
+    let on_disconnect = defaults::on_disconnect(defaults::kind_of(class));
+    Some(JobSpec { labels, on_disconnect, ..JobSpec::of(name, class, groups) })
 }
 
 /// Takes note of the object that the field at `at` names.

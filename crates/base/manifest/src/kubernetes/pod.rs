@@ -1,22 +1,31 @@
 //! `v1` Pod, and what the pods of a template ask for.
 
-use super::metadata;
+use super::job;
 use crate::decode::{At, Context, Fields};
-use crate::document::{Content, Usage};
+use crate::defaults;
+use crate::document::{Content, Pod};
 use crate::quantity::Rounding;
-use ohm_model::resources::{Amounts, PODS};
+use ohm_model::resources::Amounts;
+use ohm_model::{GroupSpec, JobSpec};
 
-/// What the pod takes on the node it is bound to. A pod that finished takes nothing.
+/// The pod as a job of one task, and the node it is bound to. Of one that is bound, only what it takes is read: where
+/// it may stand was decided.
 pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
-    metadata::name(cx, fields)?;
+    let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
     let spec = fields.require(cx, "spec", "what the pod is")?;
     let spec = Fields::open(cx, spec, &[])?;
     let phase = fields.get("status").and_then(|at| Some(at.node.get("phase")?.as_text()?.to_string()));
     let is_over = matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
-    let node = spec.text(cx, "nodeName").filter(|_| !is_over).unwrap_or_default();
-    let mut amounts = requests(cx, &spec);
-    amounts.insert(PODS.to_string(), 1);
-    Some(Content::Usage(Usage { node, is_over, amounts }))
+    let node = spec.text(cx, "nodeName").unwrap_or_default();
+    let name = defaults::GROUP_NAME.to_string();
+    let group = match node.is_empty() && !is_over {
+        true => job::pods(cx, (name, 1), &spec, (Some(metadata), None)),
+        false => GroupSpec { requests: requests(cx, &spec), ..GroupSpec::gang(name, 1) },
+    };
+    let preempts = spec.text(cx, "preemptionPolicy").is_none_or(|policy| policy != "Never");
+    let priority = spec.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0);
+    let job = JobSpec { preempts, priority, ..job::of_groups(cx, fields, vec![group])? };
+    Some(Content::Pod(Box::new(Pod { node, is_over, job })))
 }
 
 /// What one pod asks for, as Kubernetes counts it (KEP-753): the larger of its containers together and its largest step

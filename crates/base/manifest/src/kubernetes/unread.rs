@@ -24,16 +24,10 @@ pub(super) fn look(
         names: std::mem::take(&mut cx.names),
     };
     let is_stored = root.node.get("metadata").is_some_and(|node| node.get("uid").is_some());
-    let is_standing = matches!(content, Some(Content::Usage(_)));
+    let is_standing = matches!(content, Some(Content::Pod(pod)) if pod.stands());
     let mut look = Look { cx, is_stored, is_standing, ignored: &mut object.ignored };
     match content {
-        Some(Content::Usage(usage)) if usage.is_over => {}
-        Some(Content::Usage(usage)) if usage.node.is_empty() => {
-            let reason = "a Pod without a `nodeName` takes no room and is not planned; write a Job".to_string();
-            let field = Trail::Field(&root.trail, "spec").to_path();
-            look.ignored.push(Ignored { field, reason: Some(reason) });
-            look.walk(root, of, &mut |_, _| {});
-        }
+        Some(Content::Pod(pod)) if pod.is_over => {}
         _ => look.walk(root, of, &mut Look::ignore),
     }
     (!object.ignored.is_empty() || !object.names.is_empty()).then(|| Box::new(object))

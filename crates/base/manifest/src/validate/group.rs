@@ -6,6 +6,7 @@ use crate::path::FieldPath;
 use crate::text::shorten;
 use ohm_model::job::TASKS_MAX;
 use ohm_model::resources::{DEVICE_MILLI, PODS, is_extended};
+use ohm_model::selector::NAME_FIELD;
 use ohm_model::{
     GroupSpec, Operator, Requirement, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
     TopologyRequest,
@@ -64,6 +65,9 @@ fn affinity(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
             required.field("nodeSelectorTerms").item(index)
         };
         requirements(findings, &term.requirements, &term_path);
+        for (index, field) in term.fields.iter().enumerate() {
+            findings.check(field_rule(field), || term_path().field("matchFields").item(index));
+        }
     }
     for (index, (weight, term)) in group.preferred.iter().enumerate() {
         let item = || node_affinity().field("preferredDuringSchedulingIgnoredDuringExecution").item(index);
@@ -80,6 +84,15 @@ fn requirements(findings: &mut Findings, requirements: &[Requirement], term: Pla
     for (index, requirement) in requirements.iter().enumerate() {
         let field = || term().field("matchExpressions").item(index);
         findings.check(requirement_rule(requirement), || field().field("values"));
+    }
+}
+
+/// A field of nodes is compared with names only.
+fn field_rule(field: &Requirement) -> Result<(), String> {
+    match field.operator {
+        _ if field.key != NAME_FIELD => Err(format!("has the key {}; only {NAME_FIELD} is known", shorten(&field.key))),
+        Operator::In | Operator::NotIn if !field.values.is_empty() => Ok(()),
+        _ => Err("takes operator In or NotIn, with at least one name".into()),
     }
 }
 

@@ -33,6 +33,9 @@ pub struct Plan {
     /// Count how many more copies of each job would fit, and what limits them
     #[arg(long)]
     pub count_fit: bool,
+    /// Tell of each node whether it takes a task of the jobs, and why not
+    #[arg(long)]
+    pub nodes: bool,
     /// Tell what queues and cohorts have, borrow and use, and their shares; needs no jobs
     #[arg(long)]
     pub shares: bool,
@@ -73,8 +76,8 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
     }
     let add = args.add_nodes.zip(args.like.clone()).map(|(count, like)| Addition { count, like });
     let (fail, drain, count_fit, strict) = (args.fail.clone(), args.drain.clone(), args.count_fit, args.strict);
-    let (shares, cycles) = (args.shares, args.cycles);
-    let question = Question { cell, jobs, fail, drain, add, count_fit, shares, cycles, strict };
+    let (nodes, shares, cycles) = (args.nodes, args.shares, args.cycles);
+    let question = Question { cell, jobs, fail, drain, add, count_fit, nodes, shares, cycles, strict };
     let planned = ohm_offline::plan(question).map_err(|error| match error {
         PlanError::Question(problem) => Failure::Usage(problem),
         PlanError::Ignored(ref ignored) => {
