@@ -154,7 +154,7 @@ impl Repairs {
             (Exit::NeverStarted | Exit::LeaseExpired, None) => lost(false),
             // A success is charged to nobody.
             (Exit::Code(0), None) => false,
-            (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed, None) => {
+            (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed, None) => {
                 *self.failures.entry((job, group, task)).or_insert(0) += 1;
                 false
             }

@@ -124,6 +124,7 @@ fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {
         count: spec.count,
         peers: peers(cell, job, group),
         requests: spec.requests.clone(),
+        limits: spec.limits.clone(),
         on_disconnect: job.spec.on_disconnect,
         deadline_ms,
         task: spec.task.clone(),

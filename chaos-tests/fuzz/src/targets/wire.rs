@@ -174,6 +174,7 @@ fn agents_down(answer: BeatAnswer, read: ReadLog) -> Vec<agent_down::Kind> {
         count: 1,
         peers: vec!["127.1.0.1".into()],
         requests: Default::default(),
+        limits: Default::default(),
         on_disconnect: OnDisconnect::Stop,
         deadline_ms: 0,
         task,

@@ -4,6 +4,7 @@ use super::preemption::of_job;
 use crate::layout::{PUT_TAINT, QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::resources::is_extended;
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
     Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors, TaskSpec, TopologyMode,
@@ -127,13 +128,16 @@ fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
     if dice.chance(80) {
         requests.push(("nvidia.com/gpu".to_string(), [250, 500, 1000, 2000][dice.below(4) as usize]));
     }
+    // Nobody plans or judges by limits, so they take no dice.
+    let more = |(name, amount): &(String, i64)| (name.clone(), if is_extended(name) { *amount } else { amount * 2 });
+    let limits = requests.iter().filter(|_| count.is_multiple_of(2)).map(more).collect();
     GroupSpec {
         name: name.into(),
         count,
         min_count,
         elastic: !gang || dice.chance(300),
         requests: requests.into_iter().collect(),
-        limits: Default::default(),
+        limits,
         node_selector: if dice.chance(150) { [("tier".into(), "gold".into())].into() } else { Default::default() },
         affinity: affinity(dice),
         preferred: Vec::new(),

@@ -393,11 +393,12 @@ impl World {
                 Exit::Code(0),
                 Exit::Code(1),
                 Exit::OutOfMemory,
+                Exit::OverRequest,
                 Exit::NodeShutdown,
                 Exit::LeaseExpired,
                 Exit::NeverStarted,
             ];
-            let exit = exits[self.dice.below(9).saturating_sub(3) as usize];
+            let exit = exits[self.dice.below(10).saturating_sub(3) as usize];
             let kind = match self.dice.chance(700) {
                 true => RunReportKind::Ended { exit, message: String::new() },
                 false => RunReportKind::Started { pid: 7 },

@@ -353,9 +353,9 @@ impl Plain {
         let (is_service, retries, active) = (job.endless, job.spec.retries, job.state == State::Active);
         let open = active || job.state == State::Suspended;
         let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
-        let succeeded = exit == Exit::Code(0);
-        let charged = matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed);
-        let leaves = run.task >= job.spec.groups[usize::from(run.group)].count;
+        let (succeeded, leaves) = (exit == Exit::Code(0), run.task >= job.spec.groups[usize::from(run.group)].count);
+        let charged =
+            matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed);
         let refused = run.stop.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
         let well = run.started_ms.is_some_and(|started| started + 600_000 <= self.now_ms);
         task.refusals *= u32::from(run.started_ms.is_none() || (refused && !well));

@@ -171,7 +171,7 @@ impl<'a> Words<'a> {
             min_count: self.parsed("min", count),
             elastic: self.flag("elastic"),
             requests: Amounts::new(),
-            limits: Default::default(),
+            limits: self.all("limit:").into_iter().map(limit).collect(),
             node_selector: self.all("select:").into_iter().map(pair).collect(),
             affinity: self.all("affinity:").into_iter().map(term).collect(),
             preferred: Vec::new(),
@@ -362,6 +362,7 @@ pub(super) fn range(text: &str) -> (u32, u32) {
 pub(super) fn exit(text: &str) -> Exit {
     match text {
         "oom" => Exit::OutOfMemory,
+        "over-request" => Exit::OverRequest,
         "start-failed" => Exit::StartFailed,
         "lease-expired" => Exit::LeaseExpired,
         "never-started" => Exit::NeverStarted,

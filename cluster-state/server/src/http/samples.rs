@@ -160,6 +160,7 @@ fn group() -> GroupView {
         started: true,
         domain: vec![text()],
         requests: texts(),
+        limits: texts(),
         flavors: texts(),
         spares: 1,
         spare_nodes: vec![text()],

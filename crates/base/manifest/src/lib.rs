@@ -51,7 +51,8 @@
 //! | `array` | N, instead of `count: N, minCount: 1, elastic: true` | |
 //! | `minCount` | starts with at least this many, or not at all | service 1, else `count` |
 //! | `elastic` | true: grows after its start, as room comes | service true, else false |
-//! | `requests` | quantities by resource, for each task; also under `resources` | none |
+//! | `requests` | quantities by resource, reserved for each task; also under `resources` | its `limits` |
+//! | `limits` | the most of each, at least the request; also under `resources` | memory: the request |
 //! | `ports` | list of host ports of each task | none |
 //! | `maxPerNode` | most tasks of the group on one node | no limit |
 //! | `spares` | room for so many more tasks is held once it stands, for lost ones; not for arrays or slices | 0 |

@@ -6,5 +6,6 @@ mod each;
 mod examples;
 mod halves;
 mod mutations;
+mod pods;
 mod quota;
 mod round_trip;

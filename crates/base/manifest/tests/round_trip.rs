@@ -1,7 +1,7 @@
 //! What is written reads back the same, so that submitting a printed job again changes nothing.
 
 use ohm_manifest::{Content, parse, to_json, to_yaml, validate};
-use ohm_model::resources::Amounts;
+use ohm_model::resources::{Amounts, is_extended};
 use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
     Class, GroupSpec, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm,
@@ -131,6 +131,13 @@ fn task() -> impl Strategy<Value = TaskSpec> {
     )
 }
 
+/// Limits as they may stand beside `requests`: some have none, others the same, and what is no device may have more.
+fn limits_over(requests: &Amounts, dice: u32) -> Amounts {
+    let more = |name: &String| if is_extended(name) { 0 } else { i64::from(dice % 3) };
+    let limited = requests.iter().filter(|(name, amount)| name.len() as u32 % 4 != dice % 4 && **amount > 0);
+    limited.map(|(name, amount)| (name.clone(), amount.saturating_add(more(name)))).collect()
+}
+
 fn group() -> impl Strategy<Value = GroupSpec> {
     let counts = (1..1000u32).prop_flat_map(|count| (Just(count), 1..=count));
     let first =
@@ -148,7 +155,7 @@ fn group() -> impl Strategy<Value = GroupSpec> {
             count,
             min_count,
             elastic,
-            limits: if elastic { requests.clone() } else { Default::default() },
+            limits: if elastic { limits_over(&requests, min_count) } else { Default::default() },
             requests,
             node_selector,
             affinity,

@@ -1,7 +1,7 @@
 //! Jobs as people ask for them.
 
 use crate::class::{Class, ClassKind};
-use crate::resources::Amounts;
+use crate::resources::{Amounts, display, is_extended};
 use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
 use crate::topology::{TopologyRequest, TopologySlice};
 use serde::{Deserialize, Serialize};
@@ -181,7 +181,8 @@ pub struct GroupSpec {
     pub elastic: bool,
     /// What each task asks for; `pods: 1` is added by the cell.
     pub requests: Amounts,
-    /// The most each task may take. What is not named may take its request: requests are enforced as limits.
+    /// The most each task may take, at least its request; what has a limit has a request. Without one memory ends at
+    /// the request, CPU does not end, and devices are what was asked for.
     pub limits: Amounts,
     /// Labels the node must have.
     pub node_selector: Labels,
@@ -256,13 +257,23 @@ impl GroupSpec {
         None
     }
 
-    /// What is wrong with its `limits`, if anything is: nodes hold a task to what it requests.
-    pub fn limits_problem(&self) -> Option<String> {
-        let other = self.limits.iter().find(|(name, limit)| self.requests.get(*name) != Some(limit));
-        let (name, _) = other?;
-        Some(format!(
-            "{name} differs from its request; nodes enforce requests as limits, so give the same or leave it out"
-        ))
+    /// What is wrong with its limit of the resource called `name`, if anything is.
+    pub fn limit_problem(&self, name: &str, limit: i64) -> Option<String> {
+        let Some(&request) = self.requests.get(name) else {
+            return Some("is a limit without a request; ask for as much, or for less".into());
+        };
+        let [limited, asked] = [limit, request].map(|amount| display(name, amount));
+        if is_extended(name) && limit != request {
+            let why = "devices are given as they are asked for";
+            return Some(format!("is {limited}, which differs from the request of {asked}; {why}"));
+        }
+        if limit < request {
+            return Some(format!("is {limited}, which is below the request of {asked}"));
+        }
+        if limit == 0 && !is_extended(name) {
+            return Some("is 0, which leaves nothing to run with; leave it out".into());
+        }
+        None
     }
 
     /// Whether a task of `other` is made of the same: what it runs, what it takes, and which nodes may hold it. How

@@ -13,7 +13,7 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Killed for taking more memory than it asked for.
+    /// Killed at its own limit of memory.
     OutOfMemory,
     /// It could not be started; counts as a failure of its own.
     StartFailed,
@@ -27,6 +27,9 @@ pub enum Exit {
     NodeLost,
     /// Its node was shut down in order, and stopped its tasks first; never charged to the job.
     NodeShutdown,
+    /// Killed because the memory of its node ended while it took more than it asked for; its own doing, and charged as
+    /// [`Exit::OutOfMemory`] is.
+    OverRequest,
 }
 
 impl Exit {
@@ -37,7 +40,10 @@ impl Exit {
 
     /// Whether the end is the task's own doing and so counts against its retries.
     pub fn is_charged(self) -> bool {
-        matches!(self, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed)
+        match self {
+            Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed => true,
+            Exit::LeaseExpired | Exit::NeverStarted | Exit::Vanished | Exit::NodeLost | Exit::NodeShutdown => false,
+        }
     }
 }
 
@@ -53,6 +59,7 @@ impl std::fmt::Display for Exit {
             Exit::Vanished => f.write_str("vanished"),
             Exit::NodeLost => f.write_str("node lost"),
             Exit::NodeShutdown => f.write_str("node shut down"),
+            Exit::OverRequest => f.write_str("OverRequest: its node ran out of memory"),
         }
     }
 }

@@ -135,6 +135,9 @@ pub struct Run {
     /// Any resource of each task, such as nvidia.com/gpu=1
     #[arg(long, value_name = "NAME=QUANTITY", value_parser = key_value)]
     pub request: Vec<(String, String)>,
+    /// Most of a resource that each task may take, such as cpu=2 or memory=1Gi; without a request it is that, too
+    #[arg(long, value_name = "NAME=QUANTITY", value_parser = key_value)]
+    pub limit: Vec<(String, String)>,
     /// How many tasks, which start together
     #[arg(long, default_value_t = 1)]
     pub count: u32,

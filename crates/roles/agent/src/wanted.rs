@@ -32,6 +32,8 @@ pub struct Launch {
     pub peers: Vec<String>,
     /// What each task asks for, in the units of [`ohm_model::UnitKind`].
     pub requests: Amounts,
+    /// The most each task may take, as far as it has limits, in the same units.
+    pub limits: Amounts,
     /// What happens to the run when the node lease ends.
     pub on_disconnect: OnDisconnect,
     /// When the job's active deadline passes, in milliseconds since 1970 by the cell's stamped clock; 0 is never. Shown
@@ -46,7 +48,8 @@ impl Launch {
     pub fn bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 3).sum::<usize>();
         let pairs = self.task.env.iter().map(|(name, value)| name.len() + value.len() + 6).sum::<usize>();
-        let names = self.requests.keys().map(|name| name.len() + 12).sum::<usize>();
+        let amounts = self.requests.keys().chain(self.limits.keys());
+        let names = amounts.map(|name| name.len() + 12).sum::<usize>();
         128 + texts(&self.peers) + texts(&self.task.command) + self.task.working_dir.len() + pairs + names
     }
 }

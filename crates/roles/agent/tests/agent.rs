@@ -23,6 +23,7 @@ fn wanted(task: u32, duration_ms: u64) -> WantedRun {
         count: 4,
         peers: Vec::new(),
         requests: Default::default(),
+        limits: Default::default(),
         on_disconnect: OnDisconnect::Stop,
         deadline_ms: 0,
         task: TaskSpec { sim_duration_ms: duration_ms, grace_ms: 50, ..TaskSpec::default() },

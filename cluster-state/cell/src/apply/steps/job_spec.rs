@@ -165,7 +165,8 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     if let Some((name, amount)) = group.requests.iter().find(|(_, amount)| **amount < 0) {
         return invalid("requests", format!("{name} is {amount}; amounts are never negative"));
     }
-    if let Some(problem) = group.limits_problem() {
+    let wrong = |(name, limit): (&String, &i64)| Some(format!("{name} {}", group.limit_problem(name, *limit)?));
+    if let Some(problem) = group.limits.iter().find_map(wrong) {
         return invalid("limits", problem);
     }
     let too_much = |amount: &i64| amount.checked_mul(i64::from(group.count)).is_none();
@@ -246,16 +247,31 @@ mod tests {
     }
 
     #[test]
-    fn room_for_what_comes_is_refused_until_it_means_something() {
-        let limits = |amount: i64| [("cpu".to_string(), amount)].into();
-        assert_eq!(problem(|spec| spec.groups[0].limits = limits(1_000)), None);
-        assert_eq!(
-            problem(|spec| spec.groups[0].limits = limits(2_000)).as_deref(),
-            Some(
-                "spec.groups[0].limits: cpu differs from its request; nodes enforce requests as limits, so give the \
-                 same or leave it out"
-            )
+    fn limits_are_at_least_requests_and_those_of_devices_are_the_same() {
+        let limited = |name: &str, request: Option<i64>, limit: i64| {
+            problem(|spec| {
+                let group = &mut spec.groups[0];
+                group.requests.extend(request.map(|amount| (name.to_string(), amount)));
+                group.limits.insert(name.to_string(), limit);
+            })
+        };
+        assert_eq!(limited("cpu", Some(1_000), 1_000), None);
+        assert_eq!(limited("memory", Some(1 << 20), 2 << 20), None);
+        assert_eq!(limited("nvidia.com/gpu", Some(2_000), 2_000), None);
+        let refused = |told: Option<String>, words: &str| {
+            assert_eq!(told, Some(format!("spec.groups[0].limits: {words}")));
+        };
+        refused(limited("cpu", Some(1_000), 500), "cpu is 500m, which is below the request of 1");
+        refused(limited("memory", None, 5), "memory is a limit without a request; ask for as much, or for less");
+        refused(limited("memory", Some(0), 0), "memory is 0, which leaves nothing to run with; leave it out");
+        refused(
+            limited("nvidia.com/gpu", Some(2_000), 3_000),
+            "nvidia.com/gpu is 3, which differs from the request of 2; devices are given as they are asked for",
         );
+    }
+
+    #[test]
+    fn room_for_what_comes_is_refused_until_it_means_something() {
         assert_eq!(
             problem(|spec| spec.namespace = "team".into()).as_deref(),
             Some("metadata.namespace: there is no namespace \"team\"; a cell has default only")

@@ -137,6 +137,7 @@ fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<G
         started: group.started,
         domain: domain(cell, job, at),
         requests: amounts(&spec.requests),
+        limits: amounts(&spec.limits),
         flavors: ohm_cell::flavors_of(cell, job, at),
         spares: spec.spares,
         spare_nodes: spare_nodes(cell, job, at),

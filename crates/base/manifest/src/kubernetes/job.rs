@@ -73,8 +73,10 @@ pub(super) fn pods(
     let (topology, place_with) = annotations::read(cx, notes, replicas);
     name_object(cx, NamedKind::PriorityClass, pod.get("priorityClassName"));
     let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
+    let (requests, limits) = pod::resources(cx, pod);
     GroupSpec {
-        requests: pod::requests(cx, pod),
+        requests,
+        limits,
         node_selector: pod.labels(cx, "nodeSelector"),
         affinity: affinity.required,
         preferred: affinity.preferred,

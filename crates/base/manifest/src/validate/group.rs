@@ -32,7 +32,11 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
         || format!("must be 1 to the group's `count` of {count}, is {}", group.min_count),
     );
     requests(findings, group, at);
-    findings.check(group.limits_problem().map_or(Ok(()), Err), || at().field("limits"));
+    for (name, &limit) in &group.limits {
+        let field = || at().field("limits").field(name);
+        findings.check(rest::amount(limit), field);
+        findings.check(group.limit_problem(name, limit).map_or(Ok(()), Err), field);
+    }
     affinity(findings, group, at);
     for (index, toleration) in group.tolerations.iter().enumerate() {
         findings.check(toleration_rule(toleration), || at().field("tolerations").item(index));
@@ -45,7 +49,9 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
 
 fn requests(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     for (name, &amount) in &group.requests {
-        let field = || at().field("requests").field(name);
+        // A limit alone is the request, too, and stands in its place.
+        let is_limit = group.limits.get(name) == Some(&amount);
+        let field = || at().field(if is_limit { "limits" } else { "requests" }).field(name);
         findings.check(names::known_resource(name), field);
         findings.check(rest::amount(amount), field);
         findings.expect(name != PODS, field, || "every task takes one of `pods` by itself; leave it out".to_string());

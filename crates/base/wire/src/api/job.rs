@@ -258,6 +258,9 @@ pub struct GroupView {
     pub domain: Vec<String>,
     /// What each task asks for.
     pub requests: BTreeMap<String, String>,
+    /// The most each task may take, as far as it has limits; memory without one ends at its request.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limits: BTreeMap<String, String>,
     /// The flavor that it gets each resource from, where its queue gives quota by flavor.
     #[serde(skip_serializing_if = "is_default")]
     pub flavors: BTreeMap<String, String>,

@@ -103,14 +103,16 @@ fn submit(session: &Session, document: &Value) -> Result<(), Failure> {
 fn document(name: &str, args: &Run) -> Value {
     let named = [("cpu", &args.cpu), ("memory", &args.memory)];
     let named = named.into_iter().filter_map(|(name, amount)| Some((name.to_string(), Value::from(amount.clone()?))));
-    let others = args.request.iter().map(|(name, amount)| (name.clone(), Value::from(amount.as_str())));
-    let requests: Map<String, Value> = named.chain(others).collect();
+    let given = |(name, amount): &(String, String)| (name.clone(), Value::from(amount.as_str()));
+    let requests: Map<String, Value> = named.chain(args.request.iter().map(given)).collect();
+    let limits: Map<String, Value> = args.limit.iter().map(given).collect();
     let selector = args.node_selector.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
     let env = args.env.iter().map(|(name, value)| json!({"name": name, "value": value}));
     let mut group = json!({
         "name": "main",
         "count": args.count,
         "requests": requests,
+        "limits": limits,
         "command": args.command,
         "env": env.collect::<Vec<_>>(),
         "nodeSelector": selector.collect::<Map<_, _>>(),
@@ -298,14 +300,17 @@ mod tests {
 
     #[test]
     fn a_command_line_makes_a_job_that_the_manifest_reads() {
-        let line = "run --cpu 500m --request nvidia.com/gpu=1 --env A=b=c --count 2 --priority -3 -- sh -c exit";
+        let line = "run --cpu 500m --request nvidia.com/gpu=1 --limit cpu=2 --limit memory=1Gi --env A=b=c --count 2 \
+                    --priority -3 -- sh -c exit";
         let args = Line::try_parse_from(line.split(' ')).ok().unwrap().run;
         let document = document("run-1", &args).to_string();
         let verdicts = ohm_manifest::parse("run.json", document.as_bytes());
         let ohm_manifest::Content::Job(job) = &verdicts[0].as_ref().unwrap().content else { panic!("no job") };
         let spec = job;
         assert_eq!((spec.name.as_str(), spec.priority, spec.groups[0].count), ("run-1", -3, 2));
-        assert_eq!(spec.groups[0].requests, [("cpu".into(), 500), ("nvidia.com/gpu".into(), 1000)].into());
+        let gpu = ("nvidia.com/gpu".into(), 1000);
+        assert_eq!(spec.groups[0].requests, [("cpu".into(), 500), ("memory".into(), 1 << 30), gpu].into());
+        assert_eq!(spec.groups[0].limits, [("cpu".into(), 2000), ("memory".into(), 1 << 30)].into());
         assert_eq!(spec.groups[0].task.command, ["sh", "-c", "exit"]);
         assert_eq!(spec.groups[0].task.env, [("A".to_string(), "b=c".to_string())]);
     }

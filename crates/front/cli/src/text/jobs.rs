@@ -189,10 +189,14 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     if group.min_count != group.counts.total {
         about.push(format!("starts with {}", group.min_count));
     }
-    let requests = group.requests.iter().map(|(name, amount)| format!("{name} {amount}"));
-    let requests = requests.collect::<Vec<_>>().join(", ");
-    if !requests.is_empty() {
-        about.push(format!("each {requests}"));
+    let each = |amounts: &BTreeMap<String, String>| {
+        amounts.iter().map(|(name, amount)| format!("{name} {amount}")).collect::<Vec<_>>().join(", ")
+    };
+    if !group.requests.is_empty() {
+        about.push(format!("each {}", each(&group.requests)));
+    }
+    if !group.limits.is_empty() {
+        about.push(format!("at most {}", each(&group.limits)));
     }
     if !group.flavors.is_empty() {
         about.push(format!("flavors {}", pairs(&group.flavors)));
@@ -343,7 +347,8 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
             min_count: 1,
             domain: vec!["b1".into(), "r2".into()],
             requests: [("cpu".to_string(), "500m".to_string())].into(),
-            flavors: [("cpu", "spot"), ("memory", "any")].map(|(key, value)| (key.into(), value.into())).into(),
+            limits: [("cpu".to_string(), "2".to_string())].into(),
+            flavors: [("cpu", "a"), ("memory", "b")].map(|(key, value)| (key.into(), value.into())).into(),
             counts,
             tasks,
             tasks_omitted: 1,
@@ -373,7 +378,7 @@ Priority:  5
 Owner:     ada
 Submitted: 1970-01-12 13:45:10 UTC (90s ago)
 
-Group workers: 1 running, 1 backing off; starts with 1; each cpu 500m; flavors cpu=spot, memory=any; in b1/r2
+Group workers: 1 running, 1 backing off; starts with 1; each cpu 500m; at most cpu 2; flavors cpu=a, memory=b; in b1/r2
 TASK  STATE       NODE  RUN  AGE  LAST END
 0     running     n1    1    60s  -
 1     backingOff  n2    2    -    exit 3

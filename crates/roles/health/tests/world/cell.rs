@@ -60,6 +60,7 @@ impl Cell {
             count: nodes * TASKS_PER_NODE,
             peers: Vec::new(),
             requests: BTreeMap::new(),
+            limits: BTreeMap::new(),
             on_disconnect,
             deadline_ms: 0,
             task: TaskSpec { grace_ms: 40, ..TaskSpec::default() },

@@ -122,6 +122,7 @@ mod tests {
             count: 3,
             peers: vec!["10.0.0.1".into(); peers],
             requests,
+            limits: Amounts::new(),
             on_disconnect: OnDisconnect::Keep,
             deadline_ms: 0,
             task,

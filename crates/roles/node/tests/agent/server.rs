@@ -117,6 +117,7 @@ impl Server {
             count: 9,
             peers: vec!["127.1.0.1".into(), String::new()],
             requests: BTreeMap::new(),
+            limits: BTreeMap::new(),
             on_disconnect: OnDisconnect::Stop,
             deadline_ms: 0,
             task: task_spec,

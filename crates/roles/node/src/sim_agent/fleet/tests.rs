@@ -63,6 +63,7 @@ fn wanted(run: RunRef) -> WantedSet {
         count: 1,
         peers: Vec::new(),
         requests: BTreeMap::new(),
+        limits: BTreeMap::new(),
         on_disconnect: OnDisconnect::Stop,
         deadline_ms: 0,
         task,
