@@ -6,6 +6,7 @@
 
 use crate::pieces::{pieces, push_piece};
 use ohm_model::{Index, JobId, RunRef};
+use ohm_node::cgroup::MemoryKill;
 use ohm_node::processes::Identity;
 use ohm_node::shim::{Cause, End, EndedRun, JournalRecord, ReplayedJournal};
 use ohm_runtime::recorder::{Happened, Line, parse};
@@ -59,8 +60,13 @@ fn journal(input: &[u8]) {
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let run = |task| RunRef::new(JobId::new(0, 1), 0, task, 1);
-    let ended =
-        |task, end| EndedRun { run: run(task), end, out_of_memory: false, at_boottime_ms: 5, cause: Cause::Own };
+    let ended = |task, end| EndedRun {
+        run: run(task),
+        end,
+        memory_kill: MemoryKill::None,
+        at_boottime_ms: 5,
+        cause: Cause::Own,
+    };
     let journal = [
         JournalRecord::Boot("boot".into()),
         JournalRecord::Intent(run(1)),

@@ -4,7 +4,7 @@
 //! word are made.
 
 use ohm_model::{JobId, RunRef};
-use ohm_node::cgroup::Limits;
+use ohm_node::cgroup::{Limits, Requests, Resources};
 use ohm_node::clock::boottime_ms;
 use ohm_node::shim::{
     Event, LeaseFile, NodeLease, Request, RunSpec, ShimClient, ShimCommand, ShimError, ShimOptions, shim_command,
@@ -25,20 +25,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     let count = first.and_then(|word| word.to_str()?.parse().ok()).unwrap_or(10_000);
     let word = arguments.next().and_then(|word| word.into_string().ok()).unwrap_or_default();
     println!("{:34} {:6.0}/s", "bare spawn + wait, one at a time", bare(count)?);
+    let requests = Requests { cpu_millicores: 1000, memory_bytes: 64 << 20 };
     let limits = Limits { cpu_millicores: 1000, memory_bytes: 64 << 20, pids: 100 };
+    let limited = Resources { requests, limits };
     // Removed at the very end: ext4 makes files slowly for a minute after many were removed.
     let mut folders = Vec::new();
-    for (name, namespace, cgroups, limits) in [
-        ("namespace, cgroups", true, true, Limits::default()),
-        ("namespace, cgroups, three limits", true, true, limits),
-        ("namespace, alone", true, false, Limits::default()),
-        ("neither", false, false, Limits::default()),
+    for (name, namespace, cgroups, resources) in [
+        ("namespace, cgroups", true, true, Resources::default()),
+        ("namespace, cgroups, three limits", true, true, limited),
+        ("namespace, alone", true, false, Resources::default()),
+        ("neither", false, false, Resources::default()),
     ] {
         if name.contains(&word) {
             folders.push(tempfile::tempdir()?);
             let folder = folders[folders.len() - 1].path();
             let wishes = ShimOptions { wants_namespace: namespace, wants_cgroups: cgroups, ..ShimOptions::new(folder) };
-            measure(name, count, wishes, limits)?;
+            measure(name, count, wishes, resources)?;
         }
     }
     Ok(())
@@ -61,13 +63,13 @@ fn cpu_ms(pid: u32) -> u64 {
     fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10
 }
 
-fn measure(name: &str, count: u32, options: ShimOptions, limits: Limits) -> Result<(), Box<dyn Error>> {
+fn measure(name: &str, count: u32, options: ShimOptions, resources: Resources) -> Result<(), Box<dyn Error>> {
     let lease = LeaseFile::open(&options.folder)?;
     lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, since_ms: 0, incarnation: 1 })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut client = ShimCommand::this_program(options)?.start_or_find().await?;
-        let spec = RunSpec { limits, ..RunSpec::new(["/bin/true"]) };
+        let spec = RunSpec { resources, ..RunSpec::new(["/bin/true"]) };
         let (latencies, ends) = one_at_a_time(&mut client, &spec).await?;
         let (begin, cpu_before) = (Instant::now(), cpu_ms(client.info.pid));
         many(&mut client, &spec, count).await?;

@@ -1,20 +1,24 @@
-//! Control groups: limits for a run, and the one sure way to reach all of its processes, however they hide.
+//! Control groups: requests and limits of a run, and the one sure way to reach all of its processes, however they hide.
 //!
 //! Every run gets a **slot**: a group of its own in the hierarchy that can kill (version 2 with `cgroup.kill`, else the
-//! version 1 freezer) and in each hierarchy whose limit it uses. The shim steps into the slot itself, starts the
-//! process, which is born inside, and steps out: no task ever runs a moment outside of its group, and no code runs
-//! between fork and exec. Slots are used again with the same limits, which saves making and removing folders at
-//! thousands of starts per second; a slot that still holds memory of its last run is thrown away instead.
+//! version 1 freezer), in those of CPU and memory, and in each other whose limit it uses. What it asks for of CPU is a
+//! weight, of memory (version 2) what is reclaimed last (`memory.low`); only limits are bounds. The shim steps into the
+//! slot itself, starts the process, which is born inside, and steps out: no task ever runs a moment outside of its
+//! group, and no code runs between fork and exec. Slots are used again for the same requests and limits, which saves
+//! making and removing folders at thousands of starts per second; a slot that still holds memory of its last run, or
+//! whose last run took more than it asked for, is thrown away instead.
 //!
 //! Machines mix: here limits may come from version 1 and killing from version 2. What is missing is said once, in
 //! the warning of [`Cgroups`], and the rest is used.
 
 pub mod layout;
 mod limits;
+mod memory;
 mod slot;
 
 use layout::{Controller, Mount, Version};
-pub use limits::{Limits, MEMORY_BYTES_MIN};
+pub use limits::{Limits, MEMORY_BYTES_MIN, Requests, Resources};
+pub use memory::MemoryKill;
 use slot::make;
 pub use slot::{GroupOfRun, Slot};
 use std::collections::BTreeMap;
@@ -42,10 +46,12 @@ struct Hierarchy {
 #[derive(Debug)]
 pub struct Cgroups {
     hierarchies: Vec<Hierarchy>,
-    free: BTreeMap<Limits, Vec<Slot>>,
+    free: BTreeMap<Resources, Vec<Slot>>,
     free_count: usize,
     next_number: u32,
     doomed: Vec<Slot>,
+    /// The memory that the runs in slots ask for.
+    reserved_bytes: u64,
 }
 
 impl Cgroups {
@@ -82,7 +88,7 @@ impl Cgroups {
             }
             is_used
         });
-        let mut missing: Vec<&str> = [Controller::Cpu, Controller::Memory, Controller::Pids]
+        let mut missing: Vec<&str> = [Controller::Cpu, Controller::CpuQuota, Controller::Memory, Controller::Pids]
             .into_iter()
             .filter(|wanted| !hierarchies.iter().any(|one| one.controllers.contains(wanted)))
             .map(Controller::name)
@@ -93,7 +99,14 @@ impl Cgroups {
         let warning = (!missing.is_empty()).then(|| {
             format!("cgroups give no {} here ({})", missing.join(", "), slot::join_or(&troubles, "no such controller"))
         });
-        let groups = Cgroups { hierarchies, free: BTreeMap::new(), free_count: 0, next_number: 0, doomed: Vec::new() };
+        let groups = Cgroups {
+            hierarchies,
+            free: BTreeMap::new(),
+            free_count: 0,
+            next_number: 0,
+            doomed: Vec::new(),
+            reserved_bytes: 0,
+        };
         (groups, warning)
     }
 
@@ -103,19 +116,32 @@ impl Cgroups {
         self.hierarchies.iter().any(|one| one.kills)
     }
 
-    /// A slot with `limits`: a free one or a new one.
-    pub fn acquire(&mut self, limits: Limits) -> io::Result<Slot> {
+    /// Whether the memory of runs is counted, and their limits of it enforced.
+    pub fn count_memory(&self) -> bool {
+        self.hierarchies.iter().any(|one| one.controllers.contains(&Controller::Memory))
+    }
+
+    /// A slot for `resources`: a free one or a new one.
+    pub fn acquire(&mut self, resources: Resources) -> io::Result<Slot> {
         self.retire_doomed();
-        if let Some(slot) = self.free.get_mut(&limits).and_then(Vec::pop) {
-            self.free_count -= 1;
-            return Ok(slot);
-        }
+        let slot = match self.free.get_mut(&resources).and_then(Vec::pop) {
+            Some(slot) => {
+                self.free_count -= 1;
+                slot
+            }
+            None => self.make_slot(resources)?,
+        };
+        self.reserve(self.reserved_bytes.saturating_add(resources.requests.memory_bytes));
+        Ok(slot)
+    }
+
+    fn make_slot(&mut self, resources: Resources) -> io::Result<Slot> {
         let number = self.next_number;
         self.next_number += 1;
-        let mut slot = Slot::new(number, limits);
+        let mut slot = Slot::new(number, resources);
         for (index, one) in self.hierarchies.iter().enumerate() {
-            let limited = one.controllers.iter().any(|controller| limits.wants(*controller));
-            if !(one.kills || limited) {
+            let is_used = one.controllers.iter().any(|controller| resources.wants(*controller));
+            if !(one.kills || is_used) {
                 continue;
             }
             if let Err(error) =
@@ -151,12 +177,26 @@ impl Cgroups {
         Ok(())
     }
 
+    /// The kernel keeps for a group no more than for the one around it, so ours is to have what its runs ask for. Where
+    /// it stands in a service with nothing of its own, that is nothing.
+    fn reserve(&mut self, bytes: u64) {
+        if self.reserved_bytes == bytes {
+            return;
+        }
+        self.reserved_bytes = bytes;
+        let keeps = |one: &&Hierarchy| one.version == Version::Two && one.controllers.contains(&Controller::Memory);
+        for one in self.hierarchies.iter().filter(keeps) {
+            let _ = fs::write(one.folder.join("memory.low"), bytes.to_string());
+        }
+    }
+
     /// Takes back a slot whose processes are all gone.
     pub fn release(&mut self, mut slot: Slot) {
+        self.reserve(self.reserved_bytes.saturating_sub(slot.resources().requests.memory_bytes));
         if self.free_count < FREE_SLOTS_MAX && slot.is_clean() {
             slot.renew();
             self.free_count += 1;
-            self.free.entry(slot.limits()).or_default().push(slot);
+            self.free.entry(slot.resources()).or_default().push(slot);
         } else if !slot.remove() {
             self.doomed.push(slot);
         }
@@ -191,10 +231,10 @@ fn hierarchy(mount: &Mount, name: &str) -> io::Result<Hierarchy> {
         }
     }
     make(&folder)?;
-    // Some kernels are built without quotas.
-    controllers.retain(|one| {
-        mount.version == Version::Two || *one != Controller::Cpu || folder.join("cpu.cfs_quota_us").exists()
-    });
+    let has_quota = mount.version == Version::Two || folder.join("cpu.cfs_quota_us").exists();
+    if controllers.contains(&Controller::Cpu) && has_quota {
+        controllers.push(Controller::CpuQuota);
+    }
     slot::clear(&folder, mount.version)?;
     Ok(Hierarchy { version: mount.version, folder, origin: mount.own.clone(), controllers, kills: false, inside: None })
 }
@@ -248,20 +288,46 @@ mod tests {
         (folder, mount)
     }
 
+    fn resources(requests: (u32, u64), limits: (u32, u64)) -> Resources {
+        let requests = Requests { cpu_millicores: requests.0, memory_bytes: requests.1 };
+        Resources { requests, limits: Limits { cpu_millicores: limits.0, memory_bytes: limits.1, pids: 0 } }
+    }
+
     #[test]
-    fn version_two_limits_are_written_in_its_words() {
+    fn version_two_is_told_in_its_words() {
         let (_folder, mount) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control"]);
         let root = mount.root.clone();
         let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
         assert_eq!(warning, None);
-        let slot = groups.acquire(Limits { cpu_millicores: 1500, memory_bytes: 8 << 20, pids: 10 }).unwrap();
+        let mut wanted = resources((1500, 8 << 20), (2500, 16 << 20));
+        wanted.limits.pids = 10;
+        let slot = groups.acquire(wanted).unwrap();
         groups.enter(&slot).unwrap();
-        let read = |file: &str| fs::read_to_string(root.join("ohm/0").join(file)).unwrap();
-        assert_eq!(read("cpu.max"), "150000 100000");
-        assert_eq!(read("memory.max"), "8388608");
-        assert_eq!(read("pids.max"), "10");
-        assert_eq!(read("cgroup.procs"), "0");
+        let read = |file: &str| fs::read_to_string(root.join("ohm").join(file)).unwrap();
+        assert_eq!((read("0/cpu.weight"), read("0/cpu.max")), ("150".into(), "250000 100000".into()));
+        assert_eq!((read("0/memory.low"), read("0/memory.max")), ("8388608".into(), "16777216".into()));
+        assert_eq!((read("0/pids.max"), read("0/cgroup.procs")), ("10".into(), "0".into()));
         assert!(groups.can_kill());
+        // The group around all runs keeps what they ask for together, as long as they stand.
+        let other = groups.acquire(resources((0, 1 << 20), (0, 0))).unwrap();
+        assert_eq!(read("memory.low"), "9437184");
+        groups.release(slot);
+        groups.release(other);
+        assert_eq!(read("memory.low"), "0");
+    }
+
+    #[test]
+    fn requests_alone_are_no_bounds() {
+        let (_folder, mount) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control"]);
+        let root = mount.root.clone();
+        let (mut groups, _) = Cgroups::with_mounts(vec![mount], "ohm");
+        groups.acquire(resources((10, 8 << 20), (0, 0))).unwrap();
+        groups.acquire(Resources::default()).unwrap();
+        for (slot, weight) in [("ohm/0", "1"), ("ohm/1", "1")] {
+            let has = |file: &str| root.join(slot).join(file).exists();
+            assert_eq!(fs::read_to_string(root.join(slot).join("cpu.weight")).unwrap(), weight);
+            assert!(!["cpu.max", "memory.max", "memory.swap.max", "pids.max"].into_iter().any(has), "{slot}");
+        }
     }
 
     #[test]
@@ -270,10 +336,48 @@ mod tests {
         let root = mount.root.clone();
         let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
         let warning = warning.unwrap();
-        assert!(warning.contains("memory, pids, killing by group"), "{warning}");
-        groups.acquire(Limits { cpu_millicores: 250, ..Limits::default() }).unwrap();
-        assert_eq!(fs::read_to_string(root.join("ohm/0/cpu.cfs_quota_us")).unwrap(), "25000");
-        assert!(!groups.can_kill());
+        assert!(warning.contains("no memory, pids, killing by group"), "{warning}");
+        groups.acquire(resources((250, 0), (500, 0))).unwrap();
+        groups.acquire(resources((250, 0), (0, 0))).unwrap();
+        let read = |file: &str| fs::read_to_string(root.join("ohm").join(file));
+        assert_eq!(
+            (read("0/cpu.shares").unwrap(), read("0/cpu.cfs_quota_us").unwrap()),
+            ("256".into(), "50000".into())
+        );
+        assert_eq!(read("1/cpu.shares").unwrap(), "256");
+        assert!(read("1/cpu.cfs_quota_us").is_err());
+        assert!(!groups.can_kill() && !groups.count_memory());
+    }
+
+    #[test]
+    fn a_kernel_without_quotas_weighs_all_the_same() {
+        let (_folder, mount) = fake(Version::One, &[Controller::Cpu, Controller::Memory], &[]);
+        let root = mount.root.clone();
+        let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
+        let warning = warning.unwrap();
+        assert!(warning.contains("no cpu limits, pids, killing by group"), "{warning}");
+        groups.acquire(resources((250, 0), (500, 8 << 20))).unwrap();
+        let read = |file: &str| fs::read_to_string(root.join("ohm/0").join(file));
+        assert_eq!(read("cpu.shares").unwrap(), "256");
+        assert_eq!(read("memory.limit_in_bytes").unwrap(), "8388608");
+        assert!(read("cpu.cfs_quota_us").is_err() && groups.count_memory());
+    }
+
+    #[test]
+    fn a_slot_whose_run_took_more_than_it_asked_for_is_not_used_again() {
+        let (_folder, mount) = fake(Version::One, &[Controller::Memory], &[]);
+        let root = mount.root.clone();
+        let (mut groups, _) = Cgroups::with_mounts(vec![mount], "ohm");
+        let mut number_after = |peak: u64| {
+            let slot = groups.acquire(resources((0, 8 << 20), (0, 16 << 20))).unwrap();
+            let folder = root.join("ohm").join(slot.number().to_string());
+            fs::write(folder.join("memory.usage_in_bytes"), "0").unwrap();
+            fs::write(folder.join("memory.max_usage_in_bytes"), peak.to_string()).unwrap();
+            let number = slot.number();
+            groups.release(slot);
+            number
+        };
+        assert_eq!([8 << 20, (8 << 20) + 1, 0].map(&mut number_after), [0, 0, 1]);
     }
 
     #[test]
@@ -295,7 +399,7 @@ mod tests {
         mounts.retain(|mount| mount.controllers.contains(&Controller::Freezer));
         let name = format!("ohm-test-{}", std::process::id());
         let (mut groups, _) = Cgroups::with_mounts(mounts, &name);
-        let slot = groups.acquire(Limits::default()).unwrap();
+        let slot = groups.acquire(Resources::default()).unwrap();
         let Some(group) = slot.group().cloned() else {
             println!("not tested here: no writable version 1 freezer");
             return;

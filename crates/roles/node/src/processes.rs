@@ -10,7 +10,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 /// What names one process for as long as this boot lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,6 +78,20 @@ impl Processes {
         let mut bytes = Vec::new();
         file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// `/proc/vmstat`: what the kernel counts of the whole machine's memory; empty where it can't be read.
+    pub fn vm_statistics(&self) -> String {
+        String::from_utf8_lossy(&self.read("vmstat").unwrap_or_default()).into_owned()
+    }
+
+    /// Sets how early the kernel takes the memory of `pid`, and of what it starts from now on, when that of the node
+    /// ends. To be called only while the number can't be given out again.
+    pub fn set_oom_points(&self, pid: u32, points: u64) -> io::Result<()> {
+        let path = format!("{pid}/oom_score_adj");
+        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+        let mut file = File::from(openat(&self.folder, path.as_str(), flags, Mode::empty())?);
+        file.write_all(points.to_string().as_bytes())
     }
 
     /// What the kernel says about `pid`; nothing when there is no such process.

@@ -33,6 +33,7 @@ mod last_resort;
 mod launch;
 mod lease;
 mod leftovers;
+mod oom;
 mod options;
 mod protocol;
 mod runs;

@@ -17,7 +17,7 @@
 //! For `nvidia.com/gpu` there is `CUDA_VISIBLE_DEVICES` too. The job's own variables come on top of these.
 
 use super::peers::PeersFiles;
-use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
+use crate::cgroup::{Limits, MEMORY_BYTES_MIN, Requests, Resources};
 use crate::rotation::LogLimits;
 use crate::shim::RunSpec;
 use ohm_agent::{PEERS_BYTES_MAX, StartOrder};
@@ -40,7 +40,7 @@ impl Place {
             command: launch.task.command.clone(),
             environment: self.environment(wanted),
             working_dir: launch.task.working_dir.clone(),
-            limits: limits(&launch.requests),
+            resources: resources_of(&launch.requests, &launch.limits),
             logs: self.logs,
             grace_ms: launch.task.grace_ms,
             on_disconnect: launch.on_disconnect,
@@ -79,14 +79,18 @@ impl Place {
     }
 }
 
-/// What a run asked for is what it may use at most. `cpu` is counted in thousandths already.
-fn limits(requests: &Amounts) -> Limits {
-    let amount = |name: &str| requests.get(name).copied().unwrap_or(0).max(0).unsigned_abs();
-    let memory_bytes = match amount(resources::MEMORY) {
+/// What a run is to get, and what it may use at most: memory ends at its request unless a limit says more, CPU only
+/// where a limit says so. `cpu` is counted in thousandths already.
+fn resources_of(requests: &Amounts, limits: &Amounts) -> Resources {
+    let amount = |of: &Amounts, name: &str| of.get(name).copied().unwrap_or(0).max(0).unsigned_abs();
+    let millicores = |of: &Amounts| u32::try_from(amount(of, resources::CPU)).unwrap_or(u32::MAX);
+    let bytes = |of: &Amounts| match amount(of, resources::MEMORY) {
         0 => 0,
         bytes => bytes.max(MEMORY_BYTES_MIN),
     };
-    Limits { cpu_millicores: u32::try_from(amount(resources::CPU)).unwrap_or(u32::MAX), memory_bytes, pids: 0 }
+    let requests = Requests { cpu_millicores: millicores(requests), memory_bytes: bytes(requests) };
+    let memory_bytes = bytes(limits).max(requests.memory_bytes);
+    Resources { requests, limits: Limits { cpu_millicores: millicores(limits), memory_bytes, pids: 0 } }
 }
 
 fn device_variable(resource: &str) -> String {
@@ -163,9 +167,25 @@ mod tests {
             assert_eq!(all.get(name), Some(&value), "{name}");
         }
         assert!(!all.contains_key("OHM_DEADLINE_MS"));
-        assert_eq!(spec.limits, Limits { cpu_millicores: 1500, memory_bytes: MEMORY_BYTES_MIN, pids: 0 });
+        let requests = Requests { cpu_millicores: 1500, memory_bytes: MEMORY_BYTES_MIN };
+        let limits = Limits { cpu_millicores: 0, memory_bytes: MEMORY_BYTES_MIN, pids: 0 };
+        assert_eq!(spec.resources, Resources { requests, limits });
         assert_eq!((spec.grace_ms, spec.on_disconnect), (700, OnDisconnect::Keep));
         assert_eq!(spec.registration, Incarnation(6));
+    }
+
+    #[test]
+    fn memory_ends_at_the_request_or_the_limit_and_cpu_only_at_the_limit() {
+        let of = |cpu: i64, memory: i64| Amounts::from([("cpu".to_string(), cpu), ("memory".to_string(), memory)]);
+        let told = |requests: &Amounts, limits: &Amounts| {
+            let Resources { requests, limits } = resources_of(requests, limits);
+            let request = (requests.cpu_millicores, requests.memory_bytes >> 20);
+            (request, (limits.cpu_millicores, limits.memory_bytes >> 20))
+        };
+        let none = Amounts::new();
+        assert_eq!(told(&of(10, 64 << 20), &none), ((10, 64), (0, 64)));
+        assert_eq!(told(&of(10, 64 << 20), &of(2_000, 512 << 20)), ((10, 64), (2_000, 512)));
+        assert_eq!(told(&none, &none), ((0, 0), (0, 0)));
     }
 
     #[test]

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 /// What a hierarchy may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Controller {
-    /// CPU time.
+    /// CPU time, by weight.
     Cpu,
+    /// Bounds on CPU time, which some kernels are built without; a part of the controller for CPU time.
+    CpuQuota,
     /// Memory.
     Memory,
     /// The number of processes.
@@ -22,6 +24,7 @@ impl Controller {
     pub fn name(self) -> &'static str {
         match self {
             Controller::Cpu => "cpu",
+            Controller::CpuQuota => "cpu limits",
             Controller::Memory => "memory",
             Controller::Pids => "pids",
             Controller::Freezer => "freezer",

@@ -1,7 +1,8 @@
 //! One run's group in each hierarchy it uses.
 
 use super::layout::{Controller, Version};
-use super::limits::Limits;
+use super::limits::Resources;
+use super::memory::{Counters, MemoryKill};
 use crate::processes::{Identity, Processes};
 use std::fs;
 use std::io;
@@ -37,15 +38,16 @@ pub struct GroupOfRun {
 #[derive(Debug)]
 pub struct Slot {
     number: u32,
-    limits: Limits,
+    resources: Resources,
     parts: Vec<Part>,
     killer: Option<GroupOfRun>,
-    out_of_memory_before: u64,
+    /// What its memory had counted when its run began.
+    before: Counters,
 }
 
 impl Slot {
-    pub(super) fn new(number: u32, limits: Limits) -> Self {
-        Slot { number, limits, parts: Vec::new(), killer: None, out_of_memory_before: 0 }
+    pub(super) fn new(number: u32, resources: Resources) -> Self {
+        Slot { number, resources, parts: Vec::new(), killer: None, before: Counters::default() }
     }
 
     pub(super) fn add(
@@ -57,13 +59,13 @@ impl Slot {
         kills: bool,
     ) -> io::Result<()> {
         make(&folder)?;
-        let has_memory = self.limits.memory_bytes > 0 && controllers.contains(&Controller::Memory);
+        let has_memory = controllers.contains(&Controller::Memory);
         self.parts.push(Part { hierarchy, version, folder: folder.clone(), has_memory });
         if kills {
             self.killer = Some(GroupOfRun { folder: Arc::from(folder.as_path()), version });
         }
-        for controller in controllers.iter().filter(|one| self.limits.wants(**one)) {
-            write_limit(&folder, version, *controller, &self.limits)?;
+        for controller in controllers.iter().filter(|one| self.resources.wants(**one)) {
+            write_resource(&folder, version, *controller, &self.resources)?;
         }
         self.renew();
         Ok(())
@@ -74,8 +76,8 @@ impl Slot {
         self.number
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        self.limits
+    pub(super) fn resources(&self) -> Resources {
+        self.resources
     }
 
     pub(super) fn folder(&self, hierarchy: usize) -> Option<&Path> {
@@ -87,35 +89,41 @@ impl Slot {
         self.killer.as_ref()
     }
 
-    /// Whether a process of this run was killed because the run took more memory than it may.
-    pub fn ran_out_of_memory(&self) -> bool {
-        self.out_of_memory_count() > self.out_of_memory_before
+    /// Whether the memory of its run is counted, and its limit of memory enforced.
+    pub fn counts_memory(&self) -> bool {
+        self.parts.iter().any(|part| part.has_memory)
     }
 
-    fn out_of_memory_count(&self) -> u64 {
-        let Some(part) = self.parts.iter().find(|part| part.has_memory) else { return 0 };
-        let file = match part.version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
-        };
-        let text = fs::read_to_string(part.folder.join(file)).unwrap_or_default();
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+    /// Whether a process of this run was killed for memory, and on whose account.
+    pub fn memory_kill(&self) -> MemoryKill {
+        self.counters().kill_since(&self.before, &self.resources)
+    }
+
+    fn counters(&self) -> Counters {
+        let part = self.parts.iter().find(|part| part.has_memory);
+        part.map(|part| Counters::read(&part.folder, part.version)).unwrap_or_default()
     }
 
     /// Makes the slot ready for its next run.
     pub(super) fn renew(&mut self) {
-        self.out_of_memory_before = self.out_of_memory_count();
+        self.before = self.counters();
     }
 
-    /// Whether the next run would get its limits in full: files in memory stay charged to the group they were made in.
+    /// Whether the next run would get what it is to get in full, and its memory be judged by itself: files in memory
+    /// stay charged to the group they were made in, and the most that a group took is never forgotten.
     pub(super) fn is_clean(&self) -> bool {
         let Some(part) = self.parts.iter().find(|part| part.has_memory) else { return true };
+        let Resources { requests, limits } = self.resources;
+        if requests.memory_bytes == 0 && limits.memory_bytes == 0 {
+            return true;
+        }
         let file = match part.version {
             Version::One => "memory.usage_in_bytes",
             Version::Two => "memory.current",
         };
         let text = fs::read_to_string(part.folder.join(file)).unwrap_or_default();
-        text.trim().parse::<u64>().is_ok_and(|bytes| bytes <= MEMORY_LEFT_BYTES_MAX)
+        let is_empty = text.trim().parse::<u64>().is_ok_and(|bytes| bytes <= MEMORY_LEFT_BYTES_MAX);
+        is_empty && !self.counters().has_peak_over(requests.memory_bytes)
     }
 
     /// Removes the folders; whether all are gone.
@@ -160,24 +168,37 @@ impl GroupOfRun {
     }
 }
 
-fn write_limit(folder: &Path, version: Version, controller: Controller, limits: &Limits) -> io::Result<()> {
-    let quota_us = (u64::from(limits.cpu_millicores) * CPU_PERIOD_US / 1000).max(CPU_QUOTA_US_MIN);
+fn write_resource(folder: &Path, version: Version, controller: Controller, resources: &Resources) -> io::Result<()> {
+    let Resources { requests, limits } = resources;
     let write = |file: &str, value: String| {
         fs::write(folder.join(file), value)
             .map_err(|error| io::Error::new(error.kind(), format!("{}/{file}: {error}", folder.display())))
     };
     match (controller, version) {
-        (Controller::Cpu, Version::Two) => write("cpu.max", format!("{quota_us} {CPU_PERIOD_US}")),
-        (Controller::Cpu, Version::One) => {
+        (Controller::Cpu, Version::Two) => write("cpu.weight", requests.cpu_weight().to_string()),
+        (Controller::Cpu, Version::One) => write("cpu.shares", requests.cpu_shares().to_string()),
+        (Controller::CpuQuota, version) => {
+            let quota_us = (u64::from(limits.cpu_millicores) * CPU_PERIOD_US / 1000).max(CPU_QUOTA_US_MIN);
+            if version == Version::Two {
+                return write("cpu.max", format!("{quota_us} {CPU_PERIOD_US}"));
+            }
             write("cpu.cfs_period_us", CPU_PERIOD_US.to_string())?;
             write("cpu.cfs_quota_us", quota_us.to_string())
         }
         (Controller::Memory, Version::Two) => {
-            // One process of a run that is out of memory leaves a broken run: the run ends whole. Both are extras.
+            // One process of a run that is out of memory leaves a broken run: the run ends whole. All but the limit are
+            // extras.
             let _ = write("memory.oom.group", "1".into());
+            if requests.memory_bytes > 0 {
+                let _ = write("memory.low", requests.memory_bytes.to_string());
+            }
+            if limits.memory_bytes == 0 {
+                return Ok(());
+            }
             let _ = write("memory.swap.max", "0".into());
             write("memory.max", limits.memory_bytes.to_string())
         }
+        (Controller::Memory, Version::One) if limits.memory_bytes == 0 => Ok(()),
         (Controller::Memory, Version::One) => write("memory.limit_in_bytes", limits.memory_bytes.to_string()),
         (Controller::Pids, _) => write("pids.max", limits.pids.to_string()),
         (Controller::Freezer, _) => Ok(()),

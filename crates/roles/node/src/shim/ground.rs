@@ -5,6 +5,7 @@ use super::folder;
 use super::guard::{Guard, GuardStarter};
 use super::launch::{LaunchError, Launcher};
 use super::lease::LeaseReader;
+use super::oom::{self, KernelKills};
 use super::protocol::RunSpec;
 use crate::cgroup::{Cgroups, Slot};
 use crate::clock;
@@ -24,6 +25,9 @@ pub(super) struct Ground {
     pub(super) fence: Fence,
     pub(super) lease: LeaseReader,
     pub(super) fence_lead_ms: u64,
+    /// The memory of this machine, in bytes.
+    pub(super) memory_bytes: u64,
+    pub(super) kernel_kills: KernelKills,
 }
 
 impl Ground {
@@ -33,6 +37,13 @@ impl Ground {
         let (lease, now_ms) = (self.lease.read(), clock::boottime_ms());
         let may = may_start(now_ms, lease.deadline_ms, self.fence_lead_ms) && lease.incarnation <= registration.0;
         may.then(|| lease.deadline_ms.saturating_sub(now_ms.saturating_add(self.fence_lead_ms)))
+    }
+
+    /// Where no group says it, the kernel is asked once in a while whether it killed for memory.
+    pub(super) fn look_at_memory(&mut self, now_ms: u64) {
+        if !self.cgroups.as_ref().is_some_and(Cgroups::count_memory) {
+            self.kernel_kills.look(&self.processes, now_ms);
+        }
     }
 
     pub(super) fn guard_is_ending(&self) -> bool {
@@ -50,9 +61,25 @@ impl Ground {
         run: RunRef,
         spec: &RunSpec,
     ) -> Result<(u32, Option<Slot>), LaunchError> {
+        let started = self.start_in_slot(launcher, run, spec)?;
+        let (pid, slot) = &started;
+        let is_held = slot.as_ref().is_some_and(Slot::counts_memory);
+        if let Some(points) = oom::points(&spec.resources, self.memory_bytes, is_held) {
+            // It may have ended already, or have as many points as its starter, who may not take any.
+            let _ = self.processes.set_oom_points(*pid, points);
+        }
+        Ok(started)
+    }
+
+    fn start_in_slot(
+        &mut self,
+        launcher: &mut Launcher,
+        run: RunRef,
+        spec: &RunSpec,
+    ) -> Result<(u32, Option<Slot>), LaunchError> {
         let Some(cgroups) = &mut self.cgroups else { return Ok((launcher.start(run, spec)?, None)) };
         let machine = |error: std::io::Error| LaunchError::Machine(format!("no cgroup: {error}"));
-        let slot = cgroups.acquire(spec.limits).map_err(machine)?;
+        let slot = cgroups.acquire(spec.resources).map_err(machine)?;
         let started = cgroups.enter(&slot).map_err(machine).and_then(|()| launcher.start(run, spec));
         match started {
             Ok(pid) => Ok((pid, Some(slot))),

@@ -221,6 +221,7 @@ pub(super) fn forgettable(forgotten: Vec<RunRef>, ended: &BTreeMap<RunRef, Ended
 mod tests {
     use super::super::protocol::{Cause, End};
     use super::*;
+    use crate::cgroup::MemoryKill;
     use ohm_model::JobId;
 
     fn run(task: u32) -> RunRef {
@@ -228,7 +229,13 @@ mod tests {
     }
 
     fn ended(task: u32) -> EndedRun {
-        EndedRun { run: run(task), end: End::Code(3), out_of_memory: false, at_boottime_ms: 5, cause: Cause::Own }
+        EndedRun {
+            run: run(task),
+            end: End::Code(3),
+            memory_kill: MemoryKill::None,
+            at_boottime_ms: 5,
+            cause: Cause::Own,
+        }
     }
 
     const IDENTITY: Identity = Identity { pid: 40, start_time_ticks: 99 };

@@ -5,6 +5,7 @@ use super::journal::{self, Replayed};
 use super::protocol::{Cause, End, EndedRun};
 use super::{ShimError, cgroup_name};
 use crate::cgroup::Cgroups;
+use crate::cgroup::MemoryKill;
 use crate::clock;
 use crate::processes::{Identity, Processes};
 use std::path::Path;
@@ -58,7 +59,7 @@ fn tree(processes: &Processes, root: Identity) -> Vec<Identity> {
 pub(super) fn unseen_ends(replayed: &Replayed, boot: &str) -> Vec<EndedRun> {
     let cause = if replayed.boot == boot { Cause::ShimDied } else { Cause::Rebooted };
     let at_boottime_ms = clock::boottime_ms();
-    let end = |run| EndedRun { run, end: End::Unseen, out_of_memory: false, at_boottime_ms, cause };
+    let end = |run| EndedRun { run, end: End::Unseen, memory_kill: MemoryKill::None, at_boottime_ms, cause };
     replayed.open.keys().copied().map(end).collect()
 }
 

@@ -4,13 +4,13 @@
 //! may be sent again at any time: a start of a run that is there answers with what is there, and nothing is ever
 //! started twice.
 
-use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
+use crate::cgroup::{MEMORY_BYTES_MIN, MemoryKill, Resources};
 use crate::rotation::LogLimits;
 use ohm_model::{Exit, Incarnation, OnDisconnect, RunRef};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides must speak the same.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// The format byte of every frame on the socket.
 pub(crate) const FORMAT: u8 = 1;
 /// No request is longer. The kernel takes about 2 MiB of arguments and environment.
@@ -28,8 +28,8 @@ pub struct RunSpec {
     pub environment: Vec<(String, String)>,
     /// Where it starts; the run's own folder `DIR/runs/RUN` when empty.
     pub working_dir: String,
-    /// What it may use at most.
-    pub limits: Limits,
+    /// What it is to get, and what it may use at most.
+    pub resources: Resources,
     /// How much of its output is kept.
     pub logs: LogLimits,
     /// Between the polite signal and the kill, in milliseconds.
@@ -44,13 +44,14 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// A run of `command` with no limits, ten seconds of grace, and an end with the lease, under any registration.
+    /// A run of `command` with no requests and limits, ten seconds of grace, and an end with the lease, under any
+    /// registration.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         RunSpec {
             command: command.into_iter().map(Into::into).collect(),
             environment: Vec::new(),
             working_dir: String::new(),
-            limits: Limits::default(),
+            resources: Resources::default(),
             logs: LogLimits::default(),
             grace_ms: 10_000,
             on_disconnect: OnDisconnect::Stop,
@@ -71,7 +72,7 @@ impl RunSpec {
         if let Some((name, _)) = self.environment.iter().find(|(name, _)| name.is_empty() || name.contains('=')) {
             return Err(format!("environment name {name:?} must be non-empty and without '='"));
         }
-        let memory_bytes = self.limits.memory_bytes;
+        let memory_bytes = self.resources.limits.memory_bytes;
         if memory_bytes > 0 && memory_bytes < MEMORY_BYTES_MIN {
             return Err(format!(
                 "a memory limit of {memory_bytes} bytes is too small; the least is {MEMORY_BYTES_MIN}"
@@ -195,8 +196,8 @@ pub struct EndedRun {
     pub run: RunRef,
     /// How its first process ended.
     pub end: End,
-    /// Whether any of its processes was killed for taking more memory than the run may.
-    pub out_of_memory: bool,
+    /// Whether any of its processes was killed for memory, and on whose account.
+    pub memory_kill: MemoryKill,
     /// When the shim saw all of it gone, in milliseconds of CLOCK_BOOTTIME.
     pub at_boottime_ms: u64,
     /// On whose behalf.
@@ -246,10 +247,17 @@ impl EndedRun {
             (_, End::NeverStarted(_)) => Exit::NeverStarted,
             (Cause::ShimEnded, _) => Exit::NodeShutdown,
             (_, End::StartFailed(_)) => Exit::StartFailed,
-            (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
-            (_, End::Signal(_)) if self.out_of_memory => Exit::OutOfMemory,
-            (_, End::Code(code)) => Exit::Code(*code),
-            (_, End::Signal(signal)) => Exit::Signal(*signal),
+            (_, End::Code(0)) => Exit::Code(0),
+            (_, End::Code(code)) => self.for_memory().unwrap_or(Exit::Code(*code)),
+            (_, End::Signal(signal)) => self.for_memory().unwrap_or(Exit::Signal(*signal)),
+        }
+    }
+
+    fn for_memory(&self) -> Option<Exit> {
+        match self.memory_kill {
+            MemoryKill::None => None,
+            MemoryKill::OverLimit => Some(Exit::OutOfMemory),
+            MemoryKill::OverRequest => Some(Exit::OverRequest),
         }
     }
 }
@@ -261,7 +269,7 @@ mod tests {
     #[test]
     fn bad_specs_are_named() {
         let mut small = RunSpec::new(["true"]);
-        small.limits.memory_bytes = 1;
+        small.resources.limits.memory_bytes = 1;
         let mut named = RunSpec::new(["true"]);
         named.environment.push(("A=B".into(), String::new()));
         for (spec, word) in [
@@ -278,12 +286,17 @@ mod tests {
     #[test]
     fn the_lease_and_the_shim_are_never_charged_to_the_task() {
         let run = RunRef::new(ohm_model::JobId(1), 0, 0, 1);
-        let ended = |end, out_of_memory, cause| EndedRun { run, end, out_of_memory, at_boottime_ms: 0, cause }.exit();
-        assert_eq!(ended(End::Signal(9), false, Cause::LeaseExpired), Exit::LeaseExpired);
-        assert_eq!(ended(End::Signal(9), false, Cause::ShimDied), Exit::Vanished);
-        assert_eq!(ended(End::Signal(15), false, Cause::ShimEnded), Exit::NodeShutdown);
-        assert_eq!(ended(End::NeverStarted(String::new()), false, Cause::ShimEnded), Exit::NeverStarted);
-        assert_eq!(ended(End::Signal(9), true, Cause::Own), Exit::OutOfMemory);
-        assert_eq!(ended(End::Code(0), true, Cause::Own), Exit::Code(0));
+        let killed = |end, memory_kill, cause| EndedRun { run, end, memory_kill, at_boottime_ms: 0, cause }.exit();
+        let ended = |end, cause| killed(end, MemoryKill::None, cause);
+        assert_eq!(ended(End::Signal(9), Cause::LeaseExpired), Exit::LeaseExpired);
+        assert_eq!(ended(End::Signal(9), Cause::ShimDied), Exit::Vanished);
+        assert_eq!(ended(End::Signal(15), Cause::ShimEnded), Exit::NodeShutdown);
+        assert_eq!(ended(End::NeverStarted(String::new()), Cause::ShimEnded), Exit::NeverStarted);
+        assert_eq!(killed(End::Signal(9), MemoryKill::OverLimit, Cause::Own), Exit::OutOfMemory);
+        assert_eq!(killed(End::Code(0), MemoryKill::OverLimit, Cause::Own), Exit::Code(0));
+        assert_eq!(killed(End::Signal(9), MemoryKill::OverRequest, Cause::Own), Exit::OverRequest);
+        // A child was killed, and its parent gave up.
+        assert_eq!(killed(End::Code(1), MemoryKill::OverRequest, Cause::Own), Exit::OverRequest);
+        assert_eq!(killed(End::Signal(9), MemoryKill::OverRequest, Cause::LeaseExpired), Exit::LeaseExpired);
     }
 }

@@ -15,7 +15,7 @@ use super::ground::Ground;
 use super::journal::{self, Contents, Journal, Record};
 use super::launch::Launcher;
 use super::protocol::{Cause, End, EndedRun, Event, LiveRun, Request, RunSpec};
-use crate::cgroup::Slot;
+use crate::cgroup::{MemoryKill, Slot};
 use crate::processes::{Identity, signal_group};
 use crate::rotation::{LogLimits, rotate};
 use nix::sys::signal::{Signal, kill};
@@ -172,7 +172,13 @@ impl Runs {
     fn want_stop(&mut self, run: RunRef, grace_ms: u64, now_ms: u64) -> Vec<Event> {
         if self.waits.remove(&run) {
             self.waiting.retain(|(other, _)| *other != run);
-            self.ended(run, End::NeverStarted("stopped before it was started".into()), false, Cause::Stopped, now_ms);
+            self.ended(
+                run,
+                End::NeverStarted("stopped before it was started".into()),
+                MemoryKill::None,
+                Cause::Stopped,
+                now_ms,
+            );
             return Vec::new();
         }
         if let Some(ended) = self.book.ended.get(&run) {
@@ -213,7 +219,7 @@ impl Runs {
         self.is_closing = true;
         self.waits.clear();
         for (run, _) in std::mem::take(&mut self.waiting) {
-            self.ended(run, End::NeverStarted(ENDING.into()), false, cause, now_ms);
+            self.ended(run, End::NeverStarted(ENDING.into()), MemoryKill::None, cause, now_ms);
         }
         let runs: Vec<(RunRef, u64)> = self.book.live.iter().map(|(run, state)| (*run, state.grace_ms)).collect();
         runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, cause, now_ms));
@@ -256,6 +262,7 @@ impl Runs {
         self.start_and_commit(now_ms);
         if now_ms >= self.rotate_at_ms {
             self.rotate_logs();
+            self.ground.look_at_memory(now_ms);
             self.rotate_at_ms = now_ms + ROTATE_MS;
         }
     }

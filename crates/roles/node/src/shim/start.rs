@@ -6,6 +6,7 @@ use super::ground::Ground;
 use super::guard::{self, GuardStarter};
 use super::journal::{self, Journal, OnlyEnded};
 use super::lease::LeaseReader;
+use super::oom::KernelKills;
 use super::protocol::ShimInfo;
 use super::runs::Runs;
 use super::{PROTOCOL_VERSION, ShimError, ShimOptions, leftovers, serve};
@@ -92,7 +93,20 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     let info =
         ShimInfo { version: PROTOCOL_VERSION, pid: std::process::id(), has_namespace: guard.has_namespace, warnings };
     let fence_lead_ms = options.fence_lead_ms;
-    let ground = Ground { folder, processes, guard, guard_starter, cgroups, fence, lease, fence_lead_ms };
+    let memory_bytes = ohm_runtime::machine::memory_bytes().unwrap_or(u64::MAX);
+    let mut ground = Ground {
+        folder,
+        processes,
+        guard,
+        guard_starter,
+        cgroups,
+        fence,
+        lease,
+        fence_lead_ms,
+        memory_bytes,
+        kernel_kills: KernelKills::default(),
+    };
+    ground.look_at_memory(clock::boottime_ms());
     serve::serve(Runs::new(ground, journal, ended, recorder), info, &socket)
 }
 

@@ -2,6 +2,7 @@
 
 mod faults;
 mod lives;
+mod resources;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
 /// What `cargo test` would do: runs the tests whose name holds the filter, one after the other.
 fn run_tests() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let tests: Vec<world::Test> = lives::TESTS.iter().chain(faults::TESTS).copied().collect();
+    let tests: Vec<world::Test> = lives::TESTS.iter().chain(resources::TESTS).chain(faults::TESTS).copied().collect();
     if arguments.iter().any(|argument| argument == "--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;

@@ -4,7 +4,7 @@ use super::super::fence::Step;
 use super::super::journal::Record;
 use super::super::protocol::{Cause, End, EndedRun};
 use super::{AGAIN_MS, Phase, Runs};
-use crate::cgroup::Slot;
+use crate::cgroup::MemoryKill;
 use crate::processes::{Stat, signal_group};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -112,18 +112,23 @@ impl Runs {
         self.draining.remove(&run);
         let Some(mut state) = self.book.live.remove(&run) else { return };
         self.set_due(run, &mut state, None);
-        let out_of_memory = state.slot.as_ref().is_some_and(Slot::ran_out_of_memory);
+        let signal = match &state.phase {
+            Phase::Draining { end: End::Signal(signal), cause: Cause::Own } => Some(*signal),
+            _ => None,
+        };
+        let ground = &mut self.ground;
+        let memory_kill = ground.kernel_kills.of_run(&ground.processes, state.slot.as_ref(), signal, now_ms);
         if let (Some(cgroups), Some(slot)) = (&mut self.ground.cgroups, state.slot) {
             cgroups.release(slot);
         }
         if let Phase::Draining { end, cause } = state.phase {
-            self.ended(run, end, out_of_memory, cause, now_ms);
+            self.ended(run, end, memory_kill, cause, now_ms);
         }
     }
 
-    pub(super) fn ended(&mut self, run: RunRef, end: End, out_of_memory: bool, cause: Cause, at_boottime_ms: u64) {
+    pub(super) fn ended(&mut self, run: RunRef, end: End, memory_kill: MemoryKill, cause: Cause, at_boottime_ms: u64) {
         self.record_over(run);
-        let ended = EndedRun { run, end, out_of_memory, at_boottime_ms, cause };
+        let ended = EndedRun { run, end, memory_kill, at_boottime_ms, cause };
         self.journal.push(&Record::Ended(ended.clone()));
         self.book.ended.insert(run, ended.clone());
         self.fresh.push(ended);

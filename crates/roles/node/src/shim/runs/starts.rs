@@ -4,7 +4,7 @@ use super::super::journal::Record;
 use super::super::launch::LaunchError;
 use super::super::protocol::{Cause, End, Event, RunSpec};
 use super::{NO_LEASE, Phase, Run, Runs, STARTS_PER_TURN_MAX};
-use crate::cgroup::{Cgroups, Slot};
+use crate::cgroup::{Cgroups, MemoryKill, Slot};
 use crate::processes::Identity;
 use ohm_model::{OnDisconnect, RunRef};
 use ohm_runtime::recorder::Happened;
@@ -41,7 +41,7 @@ impl Runs {
             match self.ground.launch(&mut self.launcher, run, &spec) {
                 Ok((pid, slot)) => started.push((run, spec, pid, slot)),
                 Err(LaunchError::Task(reason)) => {
-                    self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);
+                    self.ended(run, End::StartFailed(reason), MemoryKill::None, Cause::Own, now_ms);
                 }
                 Err(LaunchError::Machine(reason)) => self.withdraw(run, reason),
             }
@@ -79,7 +79,7 @@ impl Runs {
             if self.ground.fence_in_ms(spec.registration).is_none() {
                 self.events.push(Event::StartRefused { run, reason: NO_LEASE.into() });
             } else if let Err(reason) = spec.check() {
-                self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);
+                self.ended(run, End::StartFailed(reason), MemoryKill::None, Cause::Own, now_ms);
             } else {
                 self.journal.push(&Record::Intent(run));
                 self.book.intents.insert(run);
