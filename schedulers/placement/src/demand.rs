@@ -2,7 +2,8 @@
 //! costs it.
 
 use crate::demand_key::{DemandKey, REFUSED, counted, counts};
-use crate::score::{Costs, NodeQuestion, device_packing, node_resources_fit};
+use crate::score::keep_devices::cost_of;
+use crate::score::{Costs, NodeQuestion, device_packing, keep_devices, node_resources_fit};
 use crate::table::{BLOCK, Column, NodeTable, WHOLE};
 use crate::verdicts::Verdicts;
 use ohm_cell::Shape;
@@ -45,6 +46,8 @@ pub(crate) struct Demand {
     /// Whether much left over is good.
     wants_empty: bool,
     breaking: i32,
+    /// What all free devices of the largest node cost; nothing for a shape that asks for devices.
+    keeping: i32,
     offset: i32,
     /// By kind: what it costs, or `REFUSED`.
     verdicts: Arc<Verdicts>,
@@ -80,7 +83,19 @@ impl Demand {
         }
         let offset = if wants_empty { node_resources_fit::offset(counted(shape)) } else { 0 };
         let breaking = costs.of_breaking();
-        Demand { key, shape: Arc::clone(shape), needs, costs, wants_empty, breaking, offset, verdicts, careful }
+        let keeping = if shape.devices.is_empty() { costs.of_keeping() } else { 0 };
+        Demand {
+            key,
+            shape: Arc::clone(shape),
+            needs,
+            costs,
+            wants_empty,
+            breaking,
+            keeping,
+            offset,
+            verdicts,
+            careful,
+        }
     }
 
     /// How far above the best score a node still is as good: a 64th of a node in each resource.
@@ -127,6 +142,9 @@ impl Demand {
                 self.add_breaking(need, table, block, scores);
             }
         }
+        for free in self.kept(table) {
+            keep_devices::add(free.block(block), self.keeping, scores);
+        }
         for (score, short) in scores.iter_mut().zip(&short) {
             let refused = short >> 31;
             *score = (*score & !refused) | (refused & REFUSED);
@@ -169,6 +187,12 @@ impl Demand {
         device_packing::add(devices.broken.block(block), need.scaled, self.breaking, scores);
     }
 
+    /// The columns of devices of which each that is free costs something.
+    fn kept<'t>(&self, table: &'t NodeTable) -> impl Iterator<Item = &'t Column> {
+        let count = if self.keeping == 0 { 0 } else { keep_devices::RESOURCES_MAX };
+        table.all_devices().take(count)
+    }
+
     /// Whether single nodes cost something beyond what columns and class say.
     pub(crate) fn asks_nodes(&self) -> bool {
         self.costs.ask_nodes()
@@ -176,7 +200,7 @@ impl Demand {
 
     /// What one node costs beyond what columns and class say.
     pub(crate) fn node_cost(&self, view: &View<'_>, node: NodeId) -> i32 {
-        self.costs.of_node(&NodeQuestion { view, shape: &self.shape, node })
+        self.costs.of_node(&NodeQuestion { view, shape: &self.shape, node, typical: self.costs.scoring().typical() })
     }
 
     /// The scores of the profile, weighed for this shape.
@@ -203,6 +227,7 @@ impl Demand {
                 score += i64::from(self.breaking);
             }
         }
+        score += self.kept(table).map(|free| i64::from(cost_of(free.block(block)[at], self.keeping))).sum::<i64>();
         score.clamp(0, i64::from(REFUSED) - 1) as i32
     }
 

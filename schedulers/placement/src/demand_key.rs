@@ -18,15 +18,18 @@ pub(crate) struct DemandKey {
 impl DemandKey {
     pub(crate) fn of(shape: ShapeId, spec: &GroupSpec) -> Self {
         let preferred = spec.preferred.as_slice().into();
-        DemandKey { shape, spreads: spec.spread == SpreadMode::Spread, preferred }
+        DemandKey { shape, spreads: spreads(spec), preferred }
     }
 
     /// As equality with [`DemandKey::of`], without making one.
     pub(crate) fn is(&self, shape: ShapeId, spec: &GroupSpec) -> bool {
-        self.shape == shape
-            && self.spreads == (spec.spread == SpreadMode::Spread)
-            && *self.preferred == *spec.preferred.as_slice()
+        self.shape == shape && self.spreads == spreads(spec) && *self.preferred == *spec.preferred.as_slice()
     }
+}
+
+/// Whether empty nodes are best for the group, unless the profile says otherwise: one task has nobody to spread from.
+pub(crate) fn spreads(spec: &GroupSpec) -> bool {
+    spec.spread == SpreadMode::Spread && spec.count > 1
 }
 
 /// Whether the left-over of `resource` counts in the score: how many tasks a node may still take says little about how

@@ -63,7 +63,7 @@ impl<'a> DeviceRoom<'a> {
     }
 }
 
-fn room_in(free: &[i64], request: i64) -> u32 {
+pub(crate) fn room_in(free: &[i64], request: i64) -> u32 {
     let room: i64 = if request < DEVICE_MILLI {
         free.iter().map(|left| left.max(&0) / request.max(1)).sum()
     } else {
@@ -72,7 +72,7 @@ fn room_in(free: &[i64], request: i64) -> u32 {
     room.clamp(0, i64::from(u32::MAX)) as u32
 }
 
-fn take_from(free: &mut [i64], request: i64) -> Option<u64> {
+pub(crate) fn take_from(free: &mut [i64], request: i64) -> Option<u64> {
     if request < DEVICE_MILLI {
         let sufficient = free.iter().enumerate().filter(|(_, left)| **left >= request);
         let (device, _) = sufficient.min_by_key(|(device, left)| (**left, *device))?;

@@ -4,7 +4,8 @@
 //! A block is first remembered by its lowest scaled score alone. That score is a safe bound: nodes whose scaled amounts
 //! fit but whose exact ones don't can only make it too good. The block that looks best is then resolved: its best
 //! node is looked at exactly, with the scores that are asked per node or per domain, and the next one if it does not
-//! fit, until the bound is the score of a node that fits.
+//! fit, until the bound is the score of a node that fits. What the scores per node cost a node is remembered until it
+//! changes.
 //! (The remembered candidate lists are Borg's score cache, EuroSys 2015, section 3.4; the block bounds a one-level
 //! block-max index.)
 
@@ -21,14 +22,33 @@ use std::ops::Range;
 /// The best node of a block is not known yet, only its bound.
 const UNRESOLVED: u32 = u32::MAX;
 
+/// What the scores per node cost a node is not known yet.
+const UNASKED: i32 = -1;
+
 /// The best of each block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bests {
     score: Vec<i32>,
     node: Vec<u32>,
+    /// What the scores per node cost each node, or `UNASKED`; empty where there are no such scores.
+    asked: Vec<[i32; BLOCK]>,
 }
 
 impl Bests {
+    /// Makes room for `blocks` blocks.
+    fn grow(&mut self, blocks: usize, asks_nodes: bool) {
+        self.score.resize(blocks, REFUSED);
+        self.node.resize(blocks, UNRESOLVED);
+        self.asked.resize(if asks_nodes { blocks } else { 0 }, [UNASKED; BLOCK]);
+    }
+
+    /// Forgets what the nodes of a block cost that have changed after `clock`.
+    fn forget_asked(&mut self, table: &NodeTable, block: usize, clock: u64) {
+        let Some(asked) = self.asked.get_mut(block) else { return };
+        let changed = asked.iter_mut().zip(table.nodes_changed(block)).filter(|(_, changed)| **changed > clock);
+        changed.for_each(|(cost, _)| *cost = UNASKED);
+    }
+
     /// Keeps the bounds and forgets which node each is of.
     pub(crate) fn unresolve(&mut self) {
         let open = self.node.iter_mut().zip(&self.score).filter(|(_, score)| **score != REFUSED);
@@ -72,8 +92,7 @@ impl ShapeIndex {
             return 0;
         }
         self.seen.resize(blocks, 0);
-        self.bests.score.resize(blocks, REFUSED);
-        self.bests.node.resize(blocks, UNRESOLVED);
+        self.bests.grow(blocks, self.demand.asks_nodes());
         let clock = std::mem::replace(&mut self.clock, table.clock());
         // A few changes are followed one by one; after many, every block is asked whether it changed.
         let trail = table.changed_since(clock).map(|trail| (trail.size_hint().0, trail));
@@ -92,6 +111,7 @@ impl ShapeIndex {
         self.demand.score_block(table, block, &mut scores);
         self.bests.score[block] = lowest(&scores);
         self.bests.node[block] = UNRESOLVED;
+        self.bests.forget_asked(table, block, self.seen[block]);
         self.seen[block] = changed;
         BLOCK as u64
     }
@@ -124,7 +144,7 @@ impl Lookup<'_, '_> {
         let in_part =
             |at: &usize| (at * BLOCK) < choice.part.end as usize && (at + 1) * BLOCK > choice.part.start as usize;
         let at = pick_from(dice, &near, in_part)?;
-        let nodes = self.near_in_block(at, limit, choice);
+        let nodes = self.near_in_block(bests, at, limit, choice);
         let near = dice.pick(&nodes).copied();
         // A block whose bound was too good may hold no near node after all; the best one always stands.
         Some(near.unwrap_or((score, NodeId(bests.node[block]))))
@@ -165,7 +185,7 @@ impl Lookup<'_, '_> {
                 }
                 scores[at] = REFUSED;
             } else {
-                scores[at] = bound.saturating_add(self.late_cost(node)).min(REFUSED - 1);
+                scores[at] = bound.saturating_add(self.late_cost(bests, node)).min(REFUSED - 1);
                 whole |= 1 << at;
             }
         }
@@ -176,8 +196,23 @@ impl Lookup<'_, '_> {
         self.domains.is_some() || self.demand.asks_nodes()
     }
 
-    /// What the scores per node and per domain cost `node`.
-    pub(crate) fn late_cost(&self, node: NodeId) -> i32 {
+    /// What the scores per node and per domain cost `node`; what was found out about the node alone is remembered.
+    fn late_cost(&self, bests: &mut Bests, node: NodeId) -> i32 {
+        let (block, at) = (node.0 as usize / BLOCK, node.0 as usize % BLOCK);
+        let alone = match bests.asked.get_mut(block) {
+            None => 0,
+            Some(asked) => {
+                if asked[at] == UNASKED {
+                    asked[at] = self.demand.node_cost(self.view, node);
+                }
+                asked[at]
+            }
+        };
+        alone.saturating_add(self.domains.map_or(0, |domains| domains.of(node)))
+    }
+
+    /// The same without anything remembered.
+    pub(crate) fn late_cost_anew(&self, node: NodeId) -> i32 {
         let alone = if self.demand.asks_nodes() { self.demand.node_cost(self.view, node) } else { 0 };
         alone.saturating_add(self.domains.map_or(0, |domains| domains.of(node)))
     }
@@ -196,11 +231,11 @@ impl Lookup<'_, '_> {
     }
 
     /// Up to so many near-equal nodes of a block: those of the own part, or any when there are none.
-    fn near_in_block(&self, block: usize, limit: i32, choice: &Choice) -> Vec<(i32, NodeId)> {
+    fn near_in_block(&self, bests: &mut Bests, block: usize, limit: i32, choice: &Choice) -> Vec<(i32, NodeId)> {
         let mut scores = self.open_scores(block);
         if self.asks_late() {
             for (at, score) in scores.iter_mut().enumerate().filter(|(_, score)| **score <= limit) {
-                *score = score.saturating_add(self.late_cost(NodeId((block * BLOCK + at) as u32)));
+                *score = score.saturating_add(self.late_cost(bests, NodeId((block * BLOCK + at) as u32)));
             }
         }
         let near = scores.iter().enumerate().filter(|(_, score)| **score <= limit);

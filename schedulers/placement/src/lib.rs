@@ -34,6 +34,7 @@ mod table;
 mod together;
 mod told;
 pub mod topology;
+mod typical;
 mod verdicts;
 
 pub use asks::{GroupAsk, asks};
@@ -45,3 +46,4 @@ pub use rows::{rows, rows_bound};
 pub use seek::{Failure, Found, Seek};
 pub use subject::Subject;
 pub use table::{BLOCK, NodeTable, WHOLE};
+pub use typical::{Typical, TypicalRequest};

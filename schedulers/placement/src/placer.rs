@@ -2,12 +2,13 @@
 //! every row that is planned is taken from what the next one sees.
 
 use crate::demand::Demand;
-use crate::demand_key::DemandKey;
+use crate::demand_key::{DemandKey, spreads};
 use crate::index::{Choice, ShapeIndex};
 use crate::score::Scoring;
 use crate::subject::Subject;
 use crate::table::NodeTable;
 use crate::topology::{Tallies, Tree};
+use crate::typical::{Counted, Typical};
 use crate::verdicts::Memory;
 use ohm_cell::{Cell, Job, Savepoint, reserve_quota};
 use ohm_framework::{Board, View};
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 /// After so many collisions what counts as near-equal to the best node is not widened any more.
 const SLACK_MAX: u32 = 3;
+/// What nodes cost by themselves is remembered for so many pairs of shape and node at most: 64 MiB.
+const ASKED_MAX: usize = 1 << 24;
 
 /// How a planner places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +154,8 @@ pub struct Placer {
     /// By slot: the node's registration, and a hash of what places it in topologies.
     identities: Vec<(u32, u64)>,
     schedulers: usize,
+    /// When what is typical was counted; never where no score asks for it.
+    counted: Option<Counted>,
     /// See [`Placer::salt`].
     salt: u64,
     /// Nodes to read anew; empty between calls, kept for its memory.
@@ -171,6 +176,7 @@ impl Placer {
             tallies: Tallies::default(),
             identities: Vec::new(),
             schedulers: 0,
+            counted: None,
             salt: 0,
             touched: Vec::new(),
         }
@@ -189,6 +195,7 @@ impl Placer {
         self.trees.clear();
         self.tallies.clear();
         self.identities.clear();
+        self.counted = None;
         for (node, _) in view.cell().nodes().iter() {
             self.note_identity(view, node);
         }
@@ -235,7 +242,21 @@ impl Placer {
         let schedulers = board.cell().sessions().iter().filter(|(_, found)| matches!(found.role, Role::Scheduler(_)));
         self.schedulers = schedulers.count();
         self.salt = salt_of(&board);
+        self.count_typical(board.cell());
         Pass::new(board)
+    }
+
+    /// Counts what is typical anew if a score asks for it and the cell has changed enough.
+    fn count_typical(&mut self, cell: &Cell) {
+        if !self.scoring.asks_typical() || self.counted.is_some_and(|counted| !counted.is_outdated(cell)) {
+            return;
+        }
+        self.counted = Some(Counted::now(cell));
+        let typical = Typical::of(cell);
+        if typical != *self.scoring.typical() {
+            self.scoring = Arc::new(self.scoring.with_typical(typical));
+            self.table.void_scans();
+        }
     }
 
     /// Orders domains that are equally good, each replica of a class in its own way, so that they fill different ones.
@@ -304,7 +325,8 @@ impl Placer {
         let key = DemandKey::of(subject.shape_id, subject.spec);
         let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, &self.scoring);
         let demand = Demand::new(key, subject.shape, costs, verdicts, &self.table);
-        self.indexes.insert(ShapeIndex::new(demand, &self.table), self.remembered)
+        let asked_max = if demand.asks_nodes() { ASKED_MAX / self.table.slots().max(1) } else { usize::MAX };
+        self.indexes.insert(ShapeIndex::new(demand, &self.table), self.remembered.min(asked_max).max(1))
     }
 
     /// The remembered scan in `slot`, with the table it is about.
@@ -315,8 +337,7 @@ impl Placer {
 
 impl Indexes {
     fn find(&self, subject: &Subject<'_>) -> Option<usize> {
-        let spreads = subject.spec.spread == ohm_model::SpreadMode::Spread;
-        let slots = self.by_shape.get(&(subject.shape_id, spreads))?;
+        let slots = self.by_shape.get(&(subject.shape_id, spreads(subject.spec)))?;
         let same = |slot: &&usize| self.slots[**slot].1.demand.key.is(subject.shape_id, subject.spec);
         slots.iter().find(same).copied()
     }

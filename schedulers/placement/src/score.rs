@@ -8,7 +8,8 @@
 mod balanced_allocation;
 mod costs;
 pub(crate) mod device_packing;
-mod keep_devices;
+mod fragmentation_gradient;
+pub(crate) mod keep_devices;
 mod node_affinity;
 pub(crate) mod node_resources_fit;
 mod pod_topology_spread;
@@ -52,6 +53,7 @@ pub const TABLE: &[Entry] = &[
     Entry { name: "KeepDevices", granularity: Granularity::Class(keep_devices::lost) },
     Entry { name: "NodeResourcesBalancedAllocation", granularity: Granularity::Node(balanced_allocation::lost) },
     Entry { name: "PodTopologySpread", granularity: Granularity::Domain },
+    Entry { name: "FragmentationGradient", granularity: Granularity::Node(fragmentation_gradient::lost) },
 ];
 
 /// The line of `score`.
@@ -64,8 +66,12 @@ impl Scoring {
         let mut scoring = Scoring::default();
         for weighted in profile.scores.iter().filter(|weighted| weighted.weight > 0) {
             let weight = weighted.weight;
+            scoring.asks_typical |= weighted.score == Score::FragmentationGradient;
             match (&weighted.score, entry(&weighted.score).map(|entry| entry.granularity)) {
-                (_, Some(Granularity::Class(lost))) => scoring.classes.push((weight, lost)),
+                (score, Some(Granularity::Class(lost))) => {
+                    scoring.classes.push((weight, lost));
+                    scoring.keeping += if *score == Score::KeepDevices { weight } else { 0 };
+                }
                 (_, Some(Granularity::Node(lost))) => scoring.nodes.push((weight, lost)),
                 (Score::NodeResourcesFit { strategy }, _) => scoring.fit = Some(Fit { weight, strategy: *strategy }),
                 (Score::DevicePacking, _) => scoring.breaking = weight,

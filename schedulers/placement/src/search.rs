@@ -65,7 +65,7 @@ impl<'a> Search<'a> {
         let demand = &self.index.demand;
         let (view, domains) = (&self.subject.view, self.domains.as_ref());
         let lookup = Lookup { demand, table: self.table, view, closed: &[], domains };
-        if score == REFUSED { REFUSED } else { score.saturating_add(lookup.late_cost(node)).min(REFUSED - 1) }
+        if score == REFUSED { REFUSED } else { score.saturating_add(lookup.late_cost_anew(node)).min(REFUSED - 1) }
     }
 
     /// Takes note that the group was given `tasks` on `node`: domains cost more from now on.

@@ -122,9 +122,13 @@ pub struct NodeTable {
     slots: usize,
     free: Vec<Column>,
     devices: Vec<Option<DeviceColumns>>,
+    /// The resources that have such columns.
+    device_resources: Vec<ResourceId>,
     kind: Vec<[u32; BLOCK]>,
     runs: Vec<Runs>,
     changed: Vec<u64>,
+    /// When each node changed last.
+    nodes_changed: Vec<[u64; BLOCK]>,
     clock: u64,
     /// The block of each of the last ticks of `clock`, newest last.
     trail: VecDeque<u32>,
@@ -158,6 +162,16 @@ impl NodeTable {
         &self.changed
     }
 
+    /// When each node of `block` changed last.
+    pub(crate) fn nodes_changed(&self, block: usize) -> &[u64; BLOCK] {
+        &self.nodes_changed[block]
+    }
+
+    /// What scans have found is void, though no node has changed.
+    pub(crate) fn void_scans(&mut self) {
+        self.epoch += 1;
+    }
+
     /// Nodes with room kept for nominated jobs. What is free there depends on who asks, so scans leave them out and
     /// whoever asks looks at them one by one.
     pub fn singled(&self) -> impl Iterator<Item = NodeId> + '_ {
@@ -180,6 +194,11 @@ impl NodeTable {
 
     pub(crate) fn device_columns(&self, resource: ResourceId) -> Option<&DeviceColumns> {
         self.devices.get(usize::from(resource.0))?.as_ref()
+    }
+
+    /// What is free of each resource of devices.
+    pub(crate) fn all_devices(&self) -> impl Iterator<Item = &Column> {
+        self.device_resources.iter().filter_map(|resource| self.column(*resource))
     }
 
     pub(crate) fn kinds(&self, block: usize) -> &[u32; BLOCK] {
@@ -229,6 +248,7 @@ impl NodeTable {
         }
         let rekinded = self.read(view, node);
         self.settle_block(slot / BLOCK, rekinded);
+        self.nodes_changed[slot / BLOCK][slot % BLOCK] = self.clock;
     }
 
     /// One column per resource name the cell knows; a new name is at nothing on every node read before.
@@ -238,6 +258,7 @@ impl NodeTable {
             let blocks = self.blocks();
             self.free.push(Column::new(blocks, 1));
             let tracked = is_extended(names.name(ResourceId(resource as u16)));
+            self.device_resources.extend(tracked.then_some(ResourceId(resource as u16)));
             self.devices.push(tracked.then(|| DeviceColumns {
                 whole: Column::new(blocks, 1),
                 share: Column::new(blocks, DEVICE_MILLI),
@@ -261,6 +282,7 @@ impl NodeTable {
         self.kind.resize(blocks, [CLOSED; BLOCK]);
         self.runs.resize(blocks, Runs::of(&[CLOSED; BLOCK]));
         self.changed.resize(blocks, 0);
+        self.nodes_changed.resize(blocks, [0; BLOCK]);
     }
 
     fn widen(&mut self, view: &View<'_>, node: NodeId) -> bool {

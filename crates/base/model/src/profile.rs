@@ -109,12 +109,14 @@ pub enum Score {
     },
     /// A device that a share of one would be the first to break up.
     DevicePacking,
-    /// A node with devices, for a group that asks for none.
+    /// A node with devices, for a group that asks for none; one whose devices are free, once more.
     KeepDevices,
+    /// How much of the node's free devices typical requests of the cell could use before the placement and can't after.
+    FragmentationGradient,
 }
 
 /// The names of all scores.
-pub const SCORE_NAMES: [&str; 7] = [
+pub const SCORE_NAMES: [&str; 8] = [
     "NodeResourcesFit",
     "NodeResourcesBalancedAllocation",
     "NodeAffinity",
@@ -122,6 +124,7 @@ pub const SCORE_NAMES: [&str; 7] = [
     "PodTopologySpread",
     "DevicePacking",
     "KeepDevices",
+    "FragmentationGradient",
 ];
 
 impl Score {
@@ -138,6 +141,7 @@ impl Score {
             }
             "DevicePacking" => vec![Score::DevicePacking],
             "KeepDevices" => vec![Score::KeepDevices],
+            "FragmentationGradient" => vec![Score::FragmentationGradient],
             _ => Vec::new(),
         }
     }
@@ -152,6 +156,7 @@ impl Score {
             Score::PodTopologySpread { .. } => "PodTopologySpread",
             Score::DevicePacking => "DevicePacking",
             Score::KeepDevices => "KeepDevices",
+            Score::FragmentationGradient => "FragmentationGradient",
         }
     }
 }
@@ -209,7 +214,7 @@ pub enum ScoreBase {
     Default,
     /// What kube-scheduler counts by default, as far as there is such a score here.
     Kubernetes,
-    /// Full nodes first, whatever a group says.
+    /// What leaves fewest devices idle that somebody asks for, then full nodes first, whatever a group says.
     Packing,
     /// Empty nodes first, whatever a group says.
     Spreading,
@@ -224,18 +229,38 @@ pub const SCORE_BASES: [(&str, ScoreBase); 4] = [
 ];
 
 impl ScoreBase {
+    /// The set that `scores` are, in whatever order.
+    pub fn of(scores: &[WeightedScore]) -> Option<ScoreBase> {
+        let sorted = |mut scores: Vec<WeightedScore>| {
+            scores.sort();
+            scores
+        };
+        let given = sorted(scores.to_vec());
+        SCORE_BASES.iter().map(|(_, base)| *base).find(|base| sorted(base.scores()) == given)
+    }
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        SCORE_BASES.iter().find(|(_, base)| *base == self).map_or("", |(name, _)| name)
+    }
+
     /// The scores with their weights.
     ///
     /// A weight of 1 weighs as much as leaving a whole node's worth of every requested resource idle. The weights of
-    /// NodeAffinity and TaintToleration are kube-scheduler's.
+    /// NodeAffinity and TaintToleration are kube-scheduler's; where devices are packed, the whole of a preference weighs
+    /// as much as a device.
     pub fn scores(self) -> Vec<WeightedScore> {
         let fit = |strategy| (Score::NodeResourcesFit { strategy }, 1);
         let spread = |key: &str| (Score::PodTopologySpread { topology_key: key.to_string() }, 2);
-        let preferences = [(Score::NodeAffinity, 2), (Score::TaintToleration, 3)];
+        let preferring = if self == ScoreBase::Packing { 10 } else { 1 };
+        let preferences = [(Score::NodeAffinity, 2 * preferring), (Score::TaintToleration, 3 * preferring)];
         let devices = [(Score::DevicePacking, 2), (Score::KeepDevices, 4)];
         let (first, last) = match self {
             ScoreBase::Default => (vec![fit(FitStrategy::ByGroup)], devices.to_vec()),
-            ScoreBase::Packing => (vec![fit(FitStrategy::MostAllocated)], devices.to_vec()),
+            ScoreBase::Packing => {
+                let gradient = (Score::FragmentationGradient, 20);
+                (vec![gradient, fit(FitStrategy::MostAllocated)], vec![(Score::KeepDevices, 4)])
+            }
             ScoreBase::Spreading => (vec![fit(FitStrategy::LeastAllocated)], devices.to_vec()),
             ScoreBase::Kubernetes => {
                 let balanced = (Score::NodeResourcesBalancedAllocation, 1);
@@ -258,6 +283,17 @@ mod tests {
             assert!(!scores.is_empty() && scores.iter().all(|score| score.name() == name), "{name}");
         }
         assert!(Score::named("ImageLocality").is_empty());
+    }
+
+    #[test]
+    fn sets_of_scores_are_known_again() {
+        for (name, base) in SCORE_BASES {
+            let mut scores = base.scores();
+            scores.reverse();
+            assert_eq!((ScoreBase::of(&scores), base.name()), (Some(base), name));
+            scores[0].weight += 1;
+            assert_eq!(ScoreBase::of(&scores), None, "{name}");
+        }
     }
 
     #[test]

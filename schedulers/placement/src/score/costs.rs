@@ -2,6 +2,7 @@
 
 use super::node_resources_fit::Fit;
 use crate::table::WHOLE;
+use crate::typical::Typical;
 use ohm_cell::{NodeClass, Shape};
 use ohm_framework::View;
 use ohm_model::{NodeId, SelectorTerm, Toleration};
@@ -10,7 +11,9 @@ use std::sync::Arc;
 /// The most that all costs of a class may sum up to; left-overs and offsets stay below it, too.
 pub(super) const COST_MAX: i64 = 1 << 29;
 /// The most that the scores asked per node, or per domain, may sum up to.
-pub(super) const LATE_COST_MAX: i64 = 1 << 28;
+pub(super) const LATE_COST_MAX: i64 = 1 << 30;
+/// The most that free devices may cost, of each resource.
+const KEEPING_COST_MAX: i64 = 1 << 24;
 
 /// What a node loses of one score: `parts` of `of`. Nothing lost is 100 points, all lost is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub struct ClassQuestion<'a> {
     pub has_devices: bool,
 }
 
-/// All that a score per node may depend on: the answer is remembered until the node changes.
+/// All that a score per node may depend on: the answer is remembered until the node, or what is typical, changes.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeQuestion<'a> {
     /// The picture; of it, this node alone.
@@ -50,6 +53,8 @@ pub struct NodeQuestion<'a> {
     pub shape: &'a Shape,
     /// The node.
     pub node: NodeId,
+    /// What the cell is typically asked for; counted only where a score asks for it.
+    pub typical: &'a Typical,
 }
 
 /// Asks a score about a class of nodes.
@@ -63,16 +68,35 @@ pub type AskNode = fn(&NodeQuestion<'_>) -> Lost;
 pub(crate) struct Scoring {
     pub(super) fit: Option<Fit>,
     pub(super) breaking: u32,
+    pub(super) keeping: u32,
     pub(super) classes: Vec<(u32, AskClass)>,
     pub(super) nodes: Vec<(u32, AskNode)>,
     /// Weight, and the label of the level.
     pub(super) domains: Vec<(u32, String)>,
+    /// Whether a score asks for what is typical.
+    pub(super) asks_typical: bool,
+    typical: Arc<Typical>,
 }
 
 impl Scoring {
     /// The direction and weight of the left-over; nothing when it does not count.
     pub(crate) fn fit(&self) -> Option<Fit> {
         self.fit
+    }
+
+    /// What the cell is typically asked for, as far as it was counted.
+    pub(crate) fn typical(&self) -> &Typical {
+        &self.typical
+    }
+
+    /// Whether a score asks for that.
+    pub(crate) fn asks_typical(&self) -> bool {
+        self.asks_typical
+    }
+
+    /// The same scores with other requests that are typical.
+    pub(crate) fn with_typical(&self, typical: Typical) -> Self {
+        Scoring { typical: Arc::new(typical), ..self.clone() }
     }
 }
 
@@ -105,6 +129,11 @@ impl Costs {
     /// The cost of breaking up a device.
     pub(crate) fn of_breaking(&self) -> i32 {
         self.of(self.scoring.breaking, Lost { parts: 1, of: 1 }).min(COST_MAX / 4) as i32
+    }
+
+    /// The cost of the free devices of the largest node.
+    pub(crate) fn of_keeping(&self) -> i32 {
+        self.of(self.scoring.keeping, Lost { parts: 1, of: 1 }).min(KEEPING_COST_MAX) as i32
     }
 
     /// The cost of any node of a class.

@@ -32,6 +32,7 @@ fn every_score_has_its_line_in_the_table() {
         Score::KeepDevices,
         Score::NodeResourcesBalancedAllocation,
         Score::PodTopologySpread { topology_key: String::new() },
+        Score::FragmentationGradient,
     ];
     let names: Vec<&str> = all.iter().map(Score::name).collect();
     let lines: Vec<&str> = TABLE.iter().map(|entry| entry.name).collect();
@@ -84,6 +85,7 @@ proptest! {
         text += &job;
         let profile = built_in()
             .with_score(Score::NodeResourcesBalancedAllocation, dice.below(9) as u32)
+            .with_score(Score::FragmentationGradient, dice.below(9) as u32)
             .with_score(Score::PodTopologySpread { topology_key: "rack".into() }, dice.below(5) as u32);
         let mut planner = ProfilePlanner::new(profile);
         let over = Overlay::default();

@@ -2,7 +2,7 @@
 
 use super::sessions::is_alive;
 use ohm_cell::{Cell, JobState};
-use ohm_model::{Class, FitStrategy, SchedulingProfile, Score};
+use ohm_model::{Class, FitStrategy, SchedulingProfile, Score, ScoreBase};
 use ohm_wire::api::{ProfileList, ProfileView, ScoreView};
 use std::collections::BTreeMap;
 
@@ -42,6 +42,7 @@ fn view(profile: &SchedulingProfile) -> ProfileView {
         name: profile.name.clone(),
         class: profile.class.to_string(),
         like: profile.like.class().to_string(),
+        base: ScoreBase::of(&profile.scores).map_or_else(String::new, |base| base.name().to_string()),
         scores: profile.scores.iter().map(score).collect(),
         strategies: profile.strategies.iter().map(|strategy| strategy.name().to_string()).collect(),
         conflicts: profile.conflicts.name().to_string(),

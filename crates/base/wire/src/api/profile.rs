@@ -23,6 +23,9 @@ pub struct ProfileView {
     pub like: String,
     /// Whether every cell has it; another one was submitted.
     pub built_in: bool,
+    /// The set of scores (`base`) that its scores are, exactly; empty when they are its own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub base: String,
     /// The scores, those that are switched off included.
     pub scores: Vec<ScoreView>,
     /// The strategies that are tried, in order; empty for those that the class is like have built in.

@@ -112,6 +112,8 @@ struct PodRow {
     memory_mib: i64,
     num_gpu: i64,
     gpu_milli: i64,
+    /// Some lists leave the column out: then every type will do.
+    #[serde(default)]
     gpu_spec: String,
     qos: String,
     creation_time: u64,
@@ -255,6 +257,20 @@ d,500,512,0,0,,Guaranteed,Running,5,9,5
         assert_eq!(pods[1].request.models, ["V100M16", "V100M32"]);
         assert_eq!((pods[1].created_s, pods[1].deleted_s), (427_061, 12_902_960));
         assert_eq!(self::pods(rows, 2).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn lists_without_types_of_devices_are_read() {
+        let with = format!("{HEADER}\na,12000,16384,1,460,,LS,Running,0,9,0\nb,1000,1024,2,1000,,BE,Running,1,9,1\n");
+        let without = with.replace("gpu_spec,", "").replace(",,", ",");
+        assert_ne!(with, without);
+        let read = |list: &str| read_pods("pods.csv", list.as_bytes(), 9).unwrap();
+        assert_eq!(read(&without), read(&with));
+        assert!(read(&without).iter().all(|pod| pod.request.models.is_empty()));
+        // Nodes never have it: what they have is told by `model`. A column that nobody knows is passed over.
+        let nodes = read_nodes("nodes.csv", NODES.as_bytes()).unwrap();
+        let wider = NODES.replace("model\n", "model,gpu_spec\n").replace(",0,\n", ",0,,\n").replace("M32\n", "M32,\n");
+        assert_eq!(read_nodes("nodes.csv", wider.as_bytes()).unwrap(), nodes);
     }
 
     #[test]

@@ -130,8 +130,10 @@ pub(crate) fn topologies_text(list: &TopologyList) -> String {
 
 /// Profiles, one line each.
 pub(crate) fn profiles_table(list: &ProfileList, style: &Style) -> String {
-    let mut grid =
-        Grid::new(style, &["CLASS", "PROFILE", "LIKE", "REPLICAS", "JOBS", "CONFLICTS", "STRATEGIES", "SCORES"]);
+    let mut grid = Grid::new(
+        style,
+        &["CLASS", "PROFILE", "LIKE", "REPLICAS", "JOBS", "CONFLICTS", "STRATEGIES", "BASE", "SCORES"],
+    );
     for profile in &list.profiles {
         let name = if profile.built_in { "built in".to_string() } else { profile.name.clone() };
         let [replicas, jobs] = [profile.replicas, profile.jobs].map(|count| count.to_string());
@@ -140,9 +142,10 @@ pub(crate) fn profiles_table(list: &ProfileList, style: &Style) -> String {
             false => profile.strategies.join(", "),
         };
         let scores: Vec<String> = profile.scores.iter().filter(|score| score.weight > 0).map(described).collect();
+        let base = if profile.base.is_empty() { "own".to_string() } else { profile.base.clone() };
         let (class, like) = (profile.class.clone(), profile.like.clone());
         let conflicts = profile.conflicts.clone();
-        grid.row([class, name, like, replicas, jobs, conflicts, strategies, scores.join(", ")]);
+        grid.row([class, name, like, replicas, jobs, conflicts, strategies, base, scores.join(", ")]);
     }
     grid.text()
 }
@@ -352,6 +355,7 @@ spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
             replicas: 2,
             jobs: 17,
             conflicts: "fit".into(),
+            base: "default".into(),
             ..ProfileView::default()
         };
         let web = ProfileView {
@@ -365,9 +369,9 @@ spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
         assert_eq!(
             profiles_table(&ProfileList { profiles: vec![batch, web] }, &PLAIN),
             "\
-CLASS  PROFILE     LIKE     REPLICAS  JOBS  CONFLICTS  STRATEGIES      SCORES
-batch  built in    batch    2         17    fit        as batch        NodeResourcesFit 1 (ByGroup), KeepDevices 4
-web    spread-out  service  0         0     version    place, preempt  -
+CLASS  PROFILE     LIKE     REPLICAS  JOBS  CONFLICTS  STRATEGIES      BASE     SCORES
+batch  built in    batch    2         17    fit        as batch        default  NodeResourcesFit 1 (ByGroup), KeepDevices 4
+web    spread-out  service  0         0     version    place, preempt  own      -
 "
         );
     }
