@@ -8,7 +8,8 @@
 //!
 //! Invariants: every search looks at all nodes and is exact, nothing is sampled; what is planned is what the cell's
 //! judge takes on the same picture; the fast scan and the filters that explain agree on every node; the same picture,
-//! work and dice give the same plan. Integers only; nothing depends on an order that is not written down here.
+//! work and dice give the same plan, where a score asks for what is typical (`typical.rs`) with the same counts of it.
+//! Integers only; nothing depends on an order that is not written down here.
 //!
 //! Absent on purpose: what is tried for a job in which order; that is the planner's pipeline of strategies.
 

