@@ -247,8 +247,8 @@ impl ScoreBase {
     /// The scores with their weights.
     ///
     /// A weight of 1 weighs as much as leaving a whole node's worth of every requested resource idle. The weights of
-    /// NodeAffinity and TaintToleration are kube-scheduler's; where devices are packed, the whole of a preference weighs
-    /// as much as a device.
+    /// NodeAffinity and TaintToleration are kube-scheduler's; where devices are packed, a whole preference weighs as
+    /// much as a device.
     pub fn scores(self) -> Vec<WeightedScore> {
         let fit = |strategy| (Score::NodeResourcesFit { strategy }, 1);
         let spread = |key: &str| (Score::PodTopologySpread { topology_key: key.to_string() }, 2);

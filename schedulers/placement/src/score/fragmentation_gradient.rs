@@ -4,8 +4,8 @@
 //! A request can use the devices of a node that are free enough for it while one task of it fits. So a task that takes
 //! the last processors of a node with free devices costs these devices, a share that breaks a device up costs what asks
 //! for whole ones, and what nobody can use any more is taken for nothing. (Fragmentation gradient descent: Weng et al.,
-//! ATC 2023.) Three quarters of a device are counted so; the last one counts only as far as processors, memory and other
-//! amounts last, so that these count before they run out: that leaves 1.3 % of the devices of their trace less idle.
+//! ATC 2023.) Three quarters of a device are counted so; the last one counts only as far as processors, memory and
+//! other amounts last, so that these count before they run out: that leaves 1.3 % fewer devices of their trace idle.
 //!
 //! Ports and limits per node and job are left out of the picture: it is a forecast.
 

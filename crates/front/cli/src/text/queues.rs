@@ -347,11 +347,7 @@ spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
             class: "batch".into(),
             like: "batch".into(),
             built_in: true,
-            scores: vec![
-                score("NodeResourcesFit", 1, "ByGroup"),
-                score("NodeAffinity", 0, ""),
-                score("KeepDevices", 4, ""),
-            ],
+            scores: vec![score("NodeResourcesFit", 1, "ByGroup"), score("NodeAffinity", 0, ""), score("Other", 4, "")],
             replicas: 2,
             jobs: 17,
             conflicts: "fit".into(),
@@ -370,7 +366,7 @@ spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
             profiles_table(&ProfileList { profiles: vec![batch, web] }, &PLAIN),
             "\
 CLASS  PROFILE     LIKE     REPLICAS  JOBS  CONFLICTS  STRATEGIES      BASE     SCORES
-batch  built in    batch    2         17    fit        as batch        default  NodeResourcesFit 1 (ByGroup), KeepDevices 4
+batch  built in    batch    2         17    fit        as batch        default  NodeResourcesFit 1 (ByGroup), Other 4
 web    spread-out  service  0         0     version    place, preempt  own      -
 "
         );
