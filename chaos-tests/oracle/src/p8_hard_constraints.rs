@@ -119,6 +119,19 @@ pub(crate) fn covers(toleration: &Toleration, taint: &ohm_model::Taint) -> bool 
 pub(crate) fn speaks_of(toleration: &Toleration, taint: &ohm_model::Taint) -> bool {
     let any_value = toleration.operator == TolerationOperator::Exists;
     let by_key = toleration.key == taint.key || (toleration.key.is_empty() && any_value);
-    let by_value = any_value || toleration.value == taint.value;
+    // As Kubernetes reads numbers: nothing in them but digits and a minus, and no zeros before.
+    let is_plain = |text: &&str| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && (!digits.starts_with('0') || *text == "0")
+    };
+    let number = |text: &str| Some(text).filter(is_plain)?.parse::<i64>().ok();
+    let by_value = match (toleration.operator, number(&taint.value), number(&toleration.value)) {
+        (TolerationOperator::Exists, ..) => true,
+        (TolerationOperator::Equal, ..) => toleration.value == taint.value,
+        (TolerationOperator::Gt, Some(value), Some(bound)) => bound < value,
+        (TolerationOperator::Lt, Some(value), Some(bound)) => bound > value,
+        (TolerationOperator::Gt | TolerationOperator::Lt, ..) => false,
+    };
     by_key && by_value && toleration.effect.unwrap_or(taint.effect) == taint.effect
 }

@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 /// For so many jobs that find no room it is sought by when they do: each one is planned several times for that.
 const EXPECTED_MAX: usize = 100;
 
-/// Plans every job of the setting: in file order, or in so many passes. Where nodes are to be told of, each one is asked
-/// before the job's turn in file order, and before the first pass.
+/// Plans every job of the setting: in file order, or in so many passes. Where nodes are told of, they are asked before
+/// the job's turn in file order, and before the first pass.
 pub(crate) fn plan_all(setting: &mut Setting, passes: Option<u32>, tell_nodes: bool) -> Vec<JobAnswer> {
     let Setting { world, jobs, .. } = setting;
     let (mut settled, evicted) = match passes {

@@ -8,7 +8,14 @@ use ohm_model::{Command, NodeId, StopCause, Taint, TaintEffect, TaintPattern, To
 fn speaks_of(one: &Toleration, taint: &Taint) -> bool {
     let anything = one.operator == TolerationOperator::Exists;
     let key = one.key == taint.key || (anything && one.key.is_empty());
-    key && (anything || one.value == taint.value) && one.effect.is_none_or(|effect| effect == taint.effect)
+    let number = |text: &str| text.parse::<i64>().ok();
+    let value = match one.operator {
+        TolerationOperator::Exists => true,
+        TolerationOperator::Equal => one.value == taint.value,
+        TolerationOperator::Gt => number(&taint.value) > number(&one.value) && number(&one.value).is_some(),
+        TolerationOperator::Lt => number(&taint.value).is_some() && number(&taint.value) < number(&one.value),
+    };
+    key && value && one.effect.is_none_or(|effect| effect == taint.effect)
 }
 
 impl PlainNode {

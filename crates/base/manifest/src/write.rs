@@ -176,6 +176,8 @@ fn toleration(toleration: &Toleration) -> TolerationDocument<'_> {
         operator: match toleration.operator {
             TolerationOperator::Equal => None,
             TolerationOperator::Exists => Some("Exists"),
+            TolerationOperator::Gt => Some("Gt"),
+            TolerationOperator::Lt => Some("Lt"),
         },
         value: &toleration.value,
         effect: toleration.effect.map(|effect| format!("{effect:?}")),

@@ -84,6 +84,7 @@ fn toleration() -> impl Strategy<Value = Toleration> {
             let lasts = effect.is_none_or(|effect| effect == TaintEffect::NoExecute);
             let toleration_seconds = seconds.filter(|_| lasts);
             let (key, operator, value) = match equal {
+                true if any_key => (key, TolerationOperator::Gt, "-7".to_string()),
                 true => (key, TolerationOperator::Equal, value),
                 false if any_key => (String::new(), TolerationOperator::Exists, String::new()),
                 false => (key, TolerationOperator::Exists, String::new()),

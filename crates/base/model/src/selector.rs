@@ -102,6 +102,15 @@ pub enum TolerationOperator {
     Equal,
     /// Any value will do.
     Exists,
+    /// The taint's value is an integer above this one's.
+    Gt,
+    /// The taint's value is an integer below this one's.
+    Lt,
+}
+
+/// A text that is an integer as it would be written: no plus, no zeros before it.
+pub fn plain_integer(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
 /// Lets a group stand on nodes with a matching taint.
@@ -130,7 +139,13 @@ impl Toleration {
     fn is_about(&self, taint: &Taint) -> bool {
         let key_fits =
             if self.key.is_empty() { self.operator == TolerationOperator::Exists } else { self.key == taint.key };
-        let value_fits = self.operator == TolerationOperator::Exists || self.value == taint.value;
+        let numbers = || plain_integer(&taint.value).zip(plain_integer(&self.value));
+        let value_fits = match self.operator {
+            TolerationOperator::Exists => true,
+            TolerationOperator::Equal => self.value == taint.value,
+            TolerationOperator::Gt => numbers().is_some_and(|(taint, bound)| taint > bound),
+            TolerationOperator::Lt => numbers().is_some_and(|(taint, bound)| taint < bound),
+        };
         key_fits && value_fits && self.effect.is_none_or(|effect| effect == taint.effect)
     }
 }
@@ -198,5 +213,33 @@ mod tests {
         let both = [brief(5), equal("gpu", "yes")];
         assert_eq!(tolerated_ms(&both, &taint(TaintEffect::NoExecute)), Some(5_000), "the first one decides");
         assert_eq!(tolerated_ms(&[equal("cpu", "yes")], &taint(TaintEffect::NoExecute)), None);
+    }
+
+    #[test]
+    fn tolerations_compare_numbers_as_they_are_written() {
+        let check = |operator: TolerationOperator, value: &str, taint: &str, expected: bool| {
+            let toleration = Toleration {
+                key: "tier".into(),
+                operator,
+                value: value.into(),
+                effect: None,
+                toleration_seconds: None,
+            };
+            let taint = Taint { key: "tier".into(), value: taint.into(), effect: TaintEffect::NoSchedule };
+            assert_eq!(toleration.covers(&taint), expected, "{operator:?} {value} of {}", taint.value);
+        };
+        use TolerationOperator::{Gt, Lt};
+        for (operator, value, taint, expected) in [
+            (Gt, "5", "6", true),
+            (Gt, "5", "5", false),
+            (Gt, "-5", "-4", true),
+            (Lt, "5", "4", true),
+            (Lt, "5", "05", false),
+            (Lt, "5", "+4", false),
+            (Gt, "5", "many", false),
+            (Lt, "9223372036854775807", "-9223372036854775808", true),
+        ] {
+            check(operator, value, taint, expected);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::profile::{SchedulingProfile, Score};
 use crate::provisioning::{Provisioner, ProvisioningClass};
 use crate::queue::{QueueSpec, ResourceFlavor};
 use crate::resources::Amounts;
-use crate::selector::{Labels, Operator, SelectorTerm, Toleration};
+use crate::selector::{Labels, Operator, SelectorTerm, Toleration, TolerationOperator};
 use crate::subqueue::Subqueue;
 use crate::taint::Taint;
 use crate::topology::{TopologyRequest, TopologySpec};
@@ -76,7 +76,10 @@ fn optional(name: &str, rule: fn(&str) -> Result<(), NameError>) -> Result<(), N
 fn tolerations(tolerations: &[Toleration], at: Place<'_>, found: Found<'_>) {
     for (index, toleration) in tolerations.iter().enumerate() {
         expect(optional(&toleration.key, names::label_key), || at().item(index), found);
-        expect(names::label_value(&toleration.value), || at().item(index), found);
+        // What Gt and Lt compare with is a number, which may be negative.
+        if matches!(toleration.operator, TolerationOperator::Equal | TolerationOperator::Exists) {
+            expect(names::label_value(&toleration.value), || at().item(index), found);
+        }
     }
 }
 

@@ -176,6 +176,8 @@ impl TolerationWords {
         let operator = match self.operator.as_deref() {
             None | Some("Equal") => TolerationOperator::Equal,
             Some("Exists") => TolerationOperator::Exists,
+            Some("Gt") => TolerationOperator::Gt,
+            Some("Lt") => TolerationOperator::Lt,
             Some(other) => return Err(format!("tolerations: operator \"{other}\" is not Equal or Exists")),
         };
         let effect = match self.effect.as_deref() {

@@ -44,6 +44,8 @@ pub(super) fn toleration(toleration: &Toleration) -> String {
     let value = match (toleration.operator, toleration.value.as_str()) {
         (TolerationOperator::Exists, _) => String::new(),
         (TolerationOperator::Equal, value) => format!("={value}"),
+        (TolerationOperator::Gt, value) => format!(">{value}"),
+        (TolerationOperator::Lt, value) => format!("<{value}"),
     };
     let effect = toleration.effect.map_or_else(String::new, |effect| format!(":{effect:?}"));
     let time = toleration.toleration_seconds.map_or_else(String::new, |seconds| format!(" for {seconds}s"));

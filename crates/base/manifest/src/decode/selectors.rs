@@ -76,7 +76,12 @@ fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {
 
 pub(crate) fn toleration(cx: &mut Context, at: At<'_>) -> Option<Toleration> {
     let fields = Fields::open(cx, at, &[&["key", "operator", "value", "effect", "tolerationSeconds"]])?;
-    let operators = [("Equal", TolerationOperator::Equal), ("Exists", TolerationOperator::Exists)];
+    let operators = [
+        ("Equal", TolerationOperator::Equal),
+        ("Exists", TolerationOperator::Exists),
+        ("Gt", TolerationOperator::Gt),
+        ("Lt", TolerationOperator::Lt),
+    ];
     let operator = match fields.get("operator") {
         Some(at) => at.choice(cx, &operators)?,
         None => TolerationOperator::Equal,

@@ -2,7 +2,7 @@
 
 use super::annotations::QUEUE_LABEL;
 use super::metadata::name;
-use super::{annotations, pod};
+use super::{annotations, template};
 use crate::decode::{At, Context, Fields, node_affinity, toleration};
 use crate::defaults;
 use crate::document::{Content, Named, NamedKind};
@@ -73,7 +73,7 @@ pub(super) fn pods(
     let (topology, place_with) = annotations::read(cx, notes, replicas);
     name_object(cx, NamedKind::PriorityClass, pod.get("priorityClassName"));
     let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
-    let (requests, limits) = pod::resources(cx, pod);
+    let (requests, limits) = template::resources(cx, pod);
     GroupSpec {
         requests,
         limits,
@@ -81,7 +81,7 @@ pub(super) fn pods(
         affinity: affinity.required,
         preferred: affinity.preferred,
         tolerations: pod.list(cx, "tolerations", toleration),
-        ports: pod::host_ports(cx, pod),
+        ports: template::host_ports(cx, pod),
         topology,
         place_with,
         task: TaskSpec { grace_ms: defaults::GRACE_MS, ..TaskSpec::default() },

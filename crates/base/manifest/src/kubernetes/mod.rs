@@ -8,7 +8,7 @@
 //! | object | becomes |
 //! |---|---|
 //! | `v1` Node | a Node with its labels, taints, allocatable room and `Ready` condition |
-//! | `v1` Pod | what it takes on its node; nothing while it is bound to none or after it finished |
+//! | `v1` Pod | a job of one task, and the node it is bound to |
 //! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks |
 //! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
 //! | `kueue.x-k8s.io` Topology | a Topology |
@@ -24,6 +24,7 @@ mod job;
 mod metadata;
 mod node;
 mod pod;
+mod template;
 mod unread;
 
 use self::api::Type;

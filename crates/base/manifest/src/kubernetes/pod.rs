@@ -1,11 +1,9 @@
-//! `v1` Pod, and what the pods of a template ask for.
+//! `v1` Pod.
 
-use super::job;
-use crate::decode::{At, Context, Fields};
+use super::{job, template};
+use crate::decode::{Context, Fields};
 use crate::defaults;
 use crate::document::{Content, Pod};
-use crate::quantity::Rounding;
-use ohm_model::resources::{Amounts, is_extended};
 use ohm_model::{GroupSpec, JobSpec};
 
 /// The pod as a job of one task, and the node it is bound to. Of one that is bound, only what it takes is read: where
@@ -20,119 +18,10 @@ pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let name = defaults::GROUP_NAME.to_string();
     let group = match node.is_empty() && !is_over {
         true => job::pods(cx, (name, 1), &spec, (Some(metadata), None)),
-        false => GroupSpec { requests: resources(cx, &spec).0, ..GroupSpec::gang(name, 1) },
+        false => GroupSpec { requests: template::resources(cx, &spec).0, ..GroupSpec::gang(name, 1) },
     };
     let preempts = spec.text(cx, "preemptionPolicy").is_none_or(|policy| policy != "Never");
     let priority = spec.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0);
     let job = JobSpec { preempts, priority, ..job::of_groups(cx, fields, vec![group])? };
     Some(Content::Pod(Box::new(Pod { node, is_over, job })))
-}
-
-/// What one pod asks for and the most it may take, as Kubernetes counts it (KEP-753, KEP-2837): the larger of its
-/// containers together and its largest step of initialisation, where init containers that stay (`restartPolicy:
-/// Always`) count with everything that starts after them; and the overhead. What is said of the pod as a whole goes
-/// before what its containers say. A pod has a limit only of what each of its containers has one of.
-pub(super) fn resources(cx: &mut Context, spec: &Fields<'_>) -> (Amounts, Amounts) {
-    let init = spec.list(cx, "initContainers", |cx, at| {
-        let stays = at.node.get("restartPolicy").and_then(crate::tree::Node::as_text) == Some("Always");
-        Some((container(cx, at)?, stays))
-    });
-    let containers = spec.list(cx, "containers", container);
-    let whole = spec.get("resources").and_then(|at| amounts(cx, at));
-    let overhead = spec.get("overhead").map(|at| at.amounts(cx, Rounding::Up)).unwrap_or_default();
-    let of_pod = |part: fn(&Resources) -> &Amounts| {
-        let init = init.iter().map(|(one, stays)| (part(one), *stays));
-        let mut sum = together(init, containers.iter().map(part));
-        sum.extend(whole.iter().flat_map(|whole| part(whole).clone()));
-        sum
-    };
-    let (mut requests, mut limits) = (of_pod(|one| &one.requests), of_pod(|one| &one.limits));
-    let is_limited = |name: &String| match &whole {
-        Some(whole) if whole.requests.contains_key(name) => whole.limits.contains_key(name),
-        // A device is its own limit, whoever of the pod has it.
-        _ if is_extended(name) => true,
-        _ => init.iter().map(|(one, _)| one).chain(&containers).all(|one| one.limits.contains_key(name)),
-    };
-    limits.retain(|name, _| is_limited(name));
-    add(&mut requests, &overhead);
-    let limited = overhead.into_iter().filter(|(name, _)| limits.contains_key(name)).collect();
-    add(&mut limits, &limited);
-    requests.retain(|_, amount| *amount > 0);
-    limits.retain(|name, _| requests.contains_key(name));
-    (requests, limits)
-}
-
-/// What the containers of a pod come to, init containers with whether they stay.
-fn together<'r>(init: impl Iterator<Item = (&'r Amounts, bool)>, rest: impl Iterator<Item = &'r Amounts>) -> Amounts {
-    let (mut staying, mut initial) = (Amounts::new(), Amounts::new());
-    for (amounts, stays) in init {
-        if stays {
-            add(&mut staying, amounts);
-            raise(&mut initial, &staying);
-        } else {
-            let mut step = staying.clone();
-            add(&mut step, amounts);
-            raise(&mut initial, &step);
-        }
-    }
-    let mut sum = staying;
-    rest.for_each(|amounts| add(&mut sum, amounts));
-    raise(&mut sum, &initial);
-    sum
-}
-
-/// What a container, or a pod as a whole, says of resources.
-#[derive(Default)]
-struct Resources {
-    requests: Amounts,
-    limits: Amounts,
-}
-
-fn container(cx: &mut Context, at: At<'_>) -> Option<Resources> {
-    let fields = Fields::open(cx, at, &[])?;
-    Some(fields.get("resources").and_then(|at| amounts(cx, at)).unwrap_or_default())
-}
-
-/// `requests` and `limits`; a resource that only has a limit is asked for up to it.
-fn amounts(cx: &mut Context, at: At<'_>) -> Option<Resources> {
-    let fields = Fields::open(cx, at, &[])?;
-    let limits = fields.get("limits").map(|at| at.amounts(cx, Rounding::Up)).unwrap_or_default();
-    let mut requests = limits.clone();
-    if let Some(asked) = fields.get("requests") {
-        requests.extend(asked.amounts(cx, Rounding::Up));
-    }
-    Some(Resources { requests, limits })
-}
-
-fn add(sum: &mut Amounts, amounts: &Amounts) {
-    for (name, amount) in amounts {
-        let entry = sum.entry(name.clone()).or_insert(0);
-        *entry = entry.saturating_add(*amount);
-    }
-}
-
-fn raise(most: &mut Amounts, amounts: &Amounts) {
-    for (name, amount) in amounts {
-        let entry = most.entry(name.clone()).or_insert(0);
-        *entry = (*entry).max(*amount);
-    }
-}
-
-/// The host ports that the containers of a pod ask for.
-pub(super) fn host_ports(cx: &mut Context, spec: &Fields<'_>) -> Vec<u16> {
-    let mut ports: Vec<u16> = Vec::new();
-    let of_container = |cx: &mut Context, at: At<'_>| {
-        let fields = Fields::open(cx, at, &[])?;
-        let ports = fields.list(cx, "ports", |cx, at| {
-            let fields = Fields::open(cx, at, &[])?;
-            fields.whole(cx, "hostPort", 0..=i64::from(u16::MAX))
-        });
-        Some(ports)
-    };
-    spec.list(cx, "containers", of_container).into_iter().flatten().for_each(|port: u16| {
-        if port != 0 && !ports.contains(&port) {
-            ports.push(port);
-        }
-    });
-    ports
 }
