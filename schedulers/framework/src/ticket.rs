@@ -86,7 +86,7 @@ pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
         | Obstacle::TooLarge { .. }
         | Obstacle::EmptyPlan => Blocker::Job,
         Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. } | Obstacle::Conflicts { .. } => {
-            let resource = scarcest(explanation).or_else(|| first_requested(cell, job)).unwrap_or(PODS);
+            let resource = scarcest(explanation).or_else(|| first_requested(cell, job, explanation)).unwrap_or(PODS);
             Blocker::Room { resource, asked: smallest_request(cell, job, resource) }
         }
     }
@@ -101,9 +101,9 @@ fn scarcest(explanation: &Explanation) -> Option<ResourceId> {
     short.max().map(|(_, resource)| resource)
 }
 
-/// A resource that the job asks for, where no nodes were counted.
-fn first_requested(cell: &Cell, job: &Job) -> Option<ResourceId> {
-    let requests = &cell.shape_of(job, 0)?.requests;
+/// A resource that the group in question asks for, where no nodes were counted.
+fn first_requested(cell: &Cell, job: &Job, explanation: &Explanation) -> Option<ResourceId> {
+    let requests = &cell.shape_of(job, usize::from(explanation.group.0))?.requests;
     requests.iter().map(|(resource, _)| *resource).find(|resource| *resource != PODS)
 }
 

@@ -150,6 +150,7 @@ impl Scene {
                 Content::Topology(spec) => scene.topologies.push((origin, spec)),
                 Content::Node(node) => scene.add_node(&origin, *node)?,
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
+                Content::Pod(pod) if asked && pod.is_over => scene.ignored.push(over(pod.job.name)),
                 Content::Pod(pod) if asked => scene.add_job(&mut jobs, &origin, (as_job(*pod), created_us), asked)?,
                 Content::Pod(pod) if pod.stands() => standing.push(pod),
                 Content::Pod(pod) if pod.is_over => {}
@@ -316,6 +317,12 @@ impl Scene {
 fn unbound(name: String) -> IgnoredField {
     let reason = "it has no `nodeName`, so it takes no room; it is planned if it is in the job file";
     IgnoredField { kind: "Pod", name, field: "spec".into(), reason: Some(reason.into()) }
+}
+
+/// A pod of the job file that has finished.
+fn over(name: String) -> IgnoredField {
+    let reason = "it has finished, so it is not planned";
+    IgnoredField { kind: "Pod", name, field: "status.phase".into(), reason: Some(reason.into()) }
 }
 
 /// A pod that is to be placed: on the node that it names, where it names one.

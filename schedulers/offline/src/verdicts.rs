@@ -14,11 +14,17 @@ pub(crate) fn of_job(world: &World, job: JobId) -> Vec<Vec<NodeVerdict>> {
     (0..job.groups.len()).map(|group| of_group(world, job, group)).collect()
 }
 
+/// A node takes the group if it does with any of the flavors that the queue offers; else the first offer says why not.
 fn of_group(world: &World, job: &Job, group: usize) -> Vec<NodeVerdict> {
     let over = Overlay::default();
-    let Some(subject) = Subject::new(world.view(&over), job, GroupIndex(group as u16)) else { return Vec::new() };
+    let Some(asked) = Subject::new(world.view(&over), job, GroupIndex(group as u16)) else { return Vec::new() };
+    let shapes = job.groups[group].offers().iter().filter_map(|id| Some((*id, world.cell.shapes().get(*id)?)));
+    let offered: Vec<Subject<'_>> = shapes.map(|(shape_id, shape)| Subject { shape_id, shape, ..asked }).collect();
+    let offered = if offered.is_empty() { vec![asked] } else { offered };
     let verdict = |(node, record): (NodeId, &Arc<NodeRecord>)| {
-        let reason = subject.first_miss(node).map(|miss| told(world, &subject, (node, record), miss));
+        let misses: Option<Vec<Miss>> = offered.iter().map(|subject| subject.first_miss(node)).collect();
+        let first = misses.and_then(|misses| misses.into_iter().next());
+        let reason = first.map(|miss| told(world, &offered[0], (node, record), miss));
         NodeVerdict { node: record.spec.name.clone(), fits: reason.is_none(), reason }
     };
     world.cell.nodes().iter().map(verdict).collect()

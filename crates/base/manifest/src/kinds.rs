@@ -69,6 +69,8 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
         Content::PriorityClass(class) => validate::priority_class(class),
         Content::ProvisioningClass(class) => validate::provisioning_class(class),
         Content::SchedulingProfile(profile) => validate::scheduling_profile(profile),
+        // What stands was admitted as it is.
+        Content::Pod(pod) if !pod.stands() => validate::job(&pod.job),
         Content::Allocation(_) | Content::Pod(_) => Vec::new(),
     }
 }

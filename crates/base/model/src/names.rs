@@ -71,6 +71,17 @@ fn dns(name: &str, bytes_max: usize, inner: impl Fn(u8) -> bool, allowed: &'stat
     odd(name, "name", allowed)
 }
 
+/// What tolerations compare with (`Gt`, `Lt`): a whole number as it would be written.
+///
+/// # Errors
+/// When it is none.
+pub fn compared(value: &str) -> Result<(), NameError> {
+    match crate::selector::plain_integer(value) {
+        Some(_) => Ok(()),
+        None => odd(value, "whole number", "write digits, with a `-` before them or not"),
+    }
+}
+
 /// A label or taint key: `name` or `domain/name`, as in Kubernetes.
 ///
 /// # Errors

@@ -87,7 +87,12 @@ impl SelectorTerm {
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         let is_meant = |field: &Requirement| {
             let is_named = field.values.iter().any(|value| value == name);
-            field.key == NAME_FIELD && is_named == (field.operator == Operator::In)
+            let holds = match field.operator {
+                Operator::In => is_named,
+                Operator::NotIn => !is_named,
+                Operator::Exists | Operator::DoesNotExist | Operator::Gt | Operator::Lt => false,
+            };
+            field.key == NAME_FIELD && holds
         };
         !self.is_empty()
             && self.requirements.iter().all(|requirement| requirement.matches(labels))

@@ -76,10 +76,11 @@ fn optional(name: &str, rule: fn(&str) -> Result<(), NameError>) -> Result<(), N
 fn tolerations(tolerations: &[Toleration], at: Place<'_>, found: Found<'_>) {
     for (index, toleration) in tolerations.iter().enumerate() {
         expect(optional(&toleration.key, names::label_key), || at().item(index), found);
-        // What Gt and Lt compare with is a number, which may be negative.
-        if matches!(toleration.operator, TolerationOperator::Equal | TolerationOperator::Exists) {
-            expect(names::label_value(&toleration.value), || at().item(index), found);
-        }
+        let value = match toleration.operator {
+            TolerationOperator::Equal | TolerationOperator::Exists => names::label_value(&toleration.value),
+            TolerationOperator::Gt | TolerationOperator::Lt => names::compared(&toleration.value),
+        };
+        expect(value, || at().item(index), found);
     }
 }
 

@@ -11,7 +11,12 @@ pub fn cpu_milli() -> Option<u64> {
 pub fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let bounds = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    least(total_of(&text)?, bounds.iter().filter_map(|path| std::fs::read_to_string(path).ok()))
+    least(total_of(&text, "MemTotal:")?, bounds.iter().filter_map(|path| std::fs::read_to_string(path).ok()))
+}
+
+/// What the machine can swap, in bytes.
+pub fn swap_bytes() -> Option<u64> {
+    total_of(&std::fs::read_to_string("/proc/meminfo").ok()?, "SwapTotal:")
 }
 
 /// `total`, or the least of the `bounds` that are numbers.
@@ -20,8 +25,8 @@ fn least(total: u64, bounds: impl Iterator<Item = String>) -> Option<u64> {
     bounds.chain([total]).filter(|bytes| *bytes > 0).min()
 }
 
-fn total_of(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+fn total_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
@@ -32,8 +37,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_by_the_group_of_the_process() {
-        assert_eq!(total_of("MemFree: 3 kB\nMemTotal:    24 kB\n"), Some(24 << 10));
-        assert_eq!(total_of("MemTotal: what kB"), None);
+        assert_eq!(total_of("MemFree: 3 kB\nMemTotal:    24 kB\n", "MemTotal:"), Some(24 << 10));
+        assert_eq!(total_of("MemTotal: what kB", "MemTotal:"), None);
         for (bounds, expected) in
             [(&["max\n"][..], 64), (&["4\n"], 4), (&["9223372036854771712"], 64), (&["32", "16"], 16), (&[], 64)]
         {

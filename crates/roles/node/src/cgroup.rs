@@ -50,8 +50,17 @@ pub struct Cgroups {
     free_count: usize,
     next_number: u32,
     doomed: Vec<Slot>,
-    /// The memory that the runs in slots ask for.
-    reserved_bytes: u64,
+    /// What the runs in slots ask for.
+    reserved: Reserved,
+}
+
+/// What runs ask for together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reserved {
+    cpu_millicores: u64,
+    memory_bytes: u64,
+    /// What the group around all runs was given for its share of the processors.
+    weighed_millicores: u64,
 }
 
 impl Cgroups {
@@ -105,7 +114,7 @@ impl Cgroups {
             free_count: 0,
             next_number: 0,
             doomed: Vec::new(),
-            reserved_bytes: 0,
+            reserved: Reserved::default(),
         };
         (groups, warning)
     }
@@ -131,7 +140,12 @@ impl Cgroups {
             }
             None => self.make_slot(resources)?,
         };
-        self.reserve(self.reserved_bytes.saturating_add(resources.requests.memory_bytes));
+        let Requests { cpu_millicores, memory_bytes } = resources.requests;
+        self.reserve(Reserved {
+            cpu_millicores: self.reserved.cpu_millicores.saturating_add(cpu_millicores.into()),
+            memory_bytes: self.reserved.memory_bytes.saturating_add(memory_bytes),
+            ..self.reserved
+        });
         Ok(slot)
     }
 
@@ -177,22 +191,42 @@ impl Cgroups {
         Ok(())
     }
 
-    /// The kernel keeps for a group no more than for the one around it, so ours is to have what its runs ask for. Where
-    /// it stands in a service with nothing of its own, that is nothing.
-    fn reserve(&mut self, bytes: u64) {
-        if self.reserved_bytes == bytes {
-            return;
+    /// The kernel keeps for a group no more than for the one around it, and shares the processors between those first:
+    /// so ours is to have what its runs ask for. Where it stands in a service with nothing of its own, that is nothing.
+    /// The weight is written where it is a quarter off: it is a share of what others want, too, and each start would
+    /// cost a write.
+    fn reserve(&mut self, reserved: Reserved) {
+        let before = std::mem::replace(&mut self.reserved, reserved);
+        let (wanted, weighed) = (reserved.cpu_millicores.max(1_000), reserved.weighed_millicores);
+        let is_off = wanted * 4 > weighed * 5 || wanted * 5 < weighed * 4;
+        if is_off {
+            self.reserved.weighed_millicores = wanted;
         }
-        self.reserved_bytes = bytes;
-        let keeps = |one: &&Hierarchy| one.version == Version::Two && one.controllers.contains(&Controller::Memory);
-        for one in self.hierarchies.iter().filter(keeps) {
-            let _ = fs::write(one.folder.join("memory.low"), bytes.to_string());
+        let sum = Requests { cpu_millicores: u32::try_from(wanted).unwrap_or(u32::MAX), memory_bytes: 0 };
+        for one in &self.hierarchies {
+            if one.version == Version::Two
+                && one.controllers.contains(&Controller::Memory)
+                && before.memory_bytes != reserved.memory_bytes
+            {
+                let _ = fs::write(one.folder.join("memory.low"), reserved.memory_bytes.to_string());
+            }
+            if is_off && one.controllers.contains(&Controller::Cpu) {
+                let _ = match one.version {
+                    Version::Two => fs::write(one.folder.join("cpu.weight"), sum.cpu_weight().to_string()),
+                    Version::One => fs::write(one.folder.join("cpu.shares"), sum.cpu_shares().to_string()),
+                };
+            }
         }
     }
 
     /// Takes back a slot whose processes are all gone.
     pub fn release(&mut self, mut slot: Slot) {
-        self.reserve(self.reserved_bytes.saturating_sub(slot.resources().requests.memory_bytes));
+        let Requests { cpu_millicores, memory_bytes } = slot.resources().requests;
+        self.reserve(Reserved {
+            cpu_millicores: self.reserved.cpu_millicores.saturating_sub(cpu_millicores.into()),
+            memory_bytes: self.reserved.memory_bytes.saturating_sub(memory_bytes),
+            ..self.reserved
+        });
         if self.free_count < FREE_SLOTS_MAX && slot.is_clean() {
             slot.renew();
             self.free_count += 1;
@@ -231,7 +265,7 @@ fn hierarchy(mount: &Mount, name: &str) -> io::Result<Hierarchy> {
         }
     }
     make(&folder)?;
-    let has_quota = mount.version == Version::Two || folder.join("cpu.cfs_quota_us").exists();
+    let has_quota = ["cpu.max", "cpu.cfs_quota_us"].iter().any(|file| folder.join(file).exists());
     if controllers.contains(&Controller::Cpu) && has_quota {
         controllers.push(Controller::CpuQuota);
     }
@@ -295,7 +329,7 @@ mod tests {
 
     #[test]
     fn version_two_is_told_in_its_words() {
-        let (_folder, mount) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control"]);
+        let (_folder, mount) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control", "cpu.max"]);
         let root = mount.root.clone();
         let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
         assert_eq!(warning, None);
@@ -308,12 +342,21 @@ mod tests {
         assert_eq!((read("0/memory.low"), read("0/memory.max")), ("8388608".into(), "16777216".into()));
         assert_eq!((read("0/pids.max"), read("0/cgroup.procs")), ("10".into(), "0".into()));
         assert!(groups.can_kill());
-        // The group around all runs keeps what they ask for together, as long as they stand.
+        // The group around all runs has what they ask for together, as long as they stand.
+        assert_eq!(read("cpu.weight"), "150");
         let other = groups.acquire(resources((0, 1 << 20), (0, 0))).unwrap();
         assert_eq!(read("memory.low"), "9437184");
         groups.release(slot);
         groups.release(other);
-        assert_eq!(read("memory.low"), "0");
+        assert_eq!((read("memory.low"), read("cpu.weight")), ("0".into(), "100".into()));
+    }
+
+    #[test]
+    fn a_version_two_kernel_without_quotas_is_one_without_limits() {
+        let (_folder, mount) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control"]);
+        let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
+        assert!(warning.is_some_and(|warning| warning.contains("no cpu limits")));
+        groups.acquire(resources((250, 0), (500, 0))).unwrap();
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl TolerationWords {
             Some("Exists") => TolerationOperator::Exists,
             Some("Gt") => TolerationOperator::Gt,
             Some("Lt") => TolerationOperator::Lt,
-            Some(other) => return Err(format!("tolerations: operator \"{other}\" is not Equal or Exists")),
+            Some(other) => return Err(format!("tolerations: operator \"{other}\" is not Equal, Exists, Gt or Lt")),
         };
         let effect = match self.effect.as_deref() {
             None | Some("") => None,

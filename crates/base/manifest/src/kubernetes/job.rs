@@ -58,10 +58,12 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
     let pod = template.require(cx, "spec", "what a pod is")?;
     let pod = Fields::open(cx, pod, &[])?;
     let metadata = template.get("metadata").or(metadata);
-    Some(pods(cx, (name, count), &pod, (metadata, Some(parallelism).filter(|_| replicas > 1))))
+    let group = pods(cx, (name, count), &pod, (metadata, Some(parallelism).filter(|_| replicas > 1)));
+    Some(GroupSpec { ports: template::host_ports(cx, &pod), ..group })
 }
 
-/// So many equal pods, whose template has this metadata; `replicas` are those of one job where they are of several.
+/// So many equal pods, whose template has this metadata, without host ports; `replicas` are those of one job where they
+/// are of several.
 pub(super) fn pods(
     cx: &mut Context,
     (name, count): (String, u32),
@@ -81,7 +83,6 @@ pub(super) fn pods(
         affinity: affinity.required,
         preferred: affinity.preferred,
         tolerations: pod.list(cx, "tolerations", toleration),
-        ports: template::host_ports(cx, pod),
         topology,
         place_with,
         task: TaskSpec { grace_ms: defaults::GRACE_MS, ..TaskSpec::default() },

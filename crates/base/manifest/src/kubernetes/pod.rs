@@ -4,10 +4,10 @@ use super::{job, template};
 use crate::decode::{Context, Fields};
 use crate::defaults;
 use crate::document::{Content, Pod};
-use ohm_model::{GroupSpec, JobSpec};
+use ohm_model::JobSpec;
 
-/// The pod as a job of one task, and the node it is bound to. Of one that is bound, only what it takes is read: where
-/// it may stand was decided.
+/// The pod as a job of one task, and the node it is bound to. Host ports of one that is bound are not read: nothing
+/// honours them.
 pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
     let spec = fields.require(cx, "spec", "what the pod is")?;
@@ -15,11 +15,10 @@ pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let phase = fields.get("status").and_then(|at| Some(at.node.get("phase")?.as_text()?.to_string()));
     let is_over = matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
     let node = spec.text(cx, "nodeName").unwrap_or_default();
-    let name = defaults::GROUP_NAME.to_string();
-    let group = match node.is_empty() && !is_over {
-        true => job::pods(cx, (name, 1), &spec, (Some(metadata), None)),
-        false => GroupSpec { requests: template::resources(cx, &spec).0, ..GroupSpec::gang(name, 1) },
-    };
+    let mut group = job::pods(cx, (defaults::GROUP_NAME.to_string(), 1), &spec, (Some(metadata), None));
+    if node.is_empty() {
+        group.ports = template::host_ports(cx, &spec);
+    }
     let preempts = spec.text(cx, "preemptionPolicy").is_none_or(|policy| policy != "Never");
     let priority = spec.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0);
     let job = JobSpec { preempts, priority, ..job::of_groups(cx, fields, vec![group])? };

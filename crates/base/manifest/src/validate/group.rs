@@ -6,7 +6,7 @@ use crate::path::FieldPath;
 use crate::text::shorten;
 use ohm_model::job::TASKS_MAX;
 use ohm_model::resources::{DEVICE_MILLI, PODS, is_extended};
-use ohm_model::selector::{NAME_FIELD, plain_integer};
+use ohm_model::selector::NAME_FIELD;
 use ohm_model::{
     GroupSpec, Operator, Requirement, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
     TopologyRequest,
@@ -132,11 +132,6 @@ pub(super) fn toleration_rule(toleration: &Toleration) -> Result<(), String> {
     }
     if toleration.operator != TolerationOperator::Exists && toleration.key.is_empty() {
         return Err("needs a `key`; only operator Exists goes without one, and then tolerates every taint".to_string());
-    }
-    let compares = matches!(toleration.operator, TolerationOperator::Gt | TolerationOperator::Lt);
-    if compares && plain_integer(&toleration.value).is_none() {
-        let given = shorten(&toleration.value);
-        return Err(format!("operator {:?} compares whole numbers; its value is `{given}`", toleration.operator));
     }
     if toleration.toleration_seconds.is_some()
         && toleration.effect.is_some_and(|effect| effect != TaintEffect::NoExecute)

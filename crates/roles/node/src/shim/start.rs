@@ -93,7 +93,8 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     let info =
         ShimInfo { version: PROTOCOL_VERSION, pid: std::process::id(), has_namespace: guard.has_namespace, warnings };
     let fence_lead_ms = options.fence_lead_ms;
-    let memory_bytes = ohm_runtime::machine::memory_bytes().unwrap_or(u64::MAX);
+    let swap_bytes = ohm_runtime::machine::swap_bytes().unwrap_or(0);
+    let memory_bytes = ohm_runtime::machine::memory_bytes().map_or(u64::MAX, |bytes| bytes.saturating_add(swap_bytes));
     let mut ground = Ground {
         folder,
         processes,
