@@ -166,10 +166,10 @@ async fn a_profile_makes_a_class_known_and_says_what_its_jobs_leave_out() {
     assert_eq!(
         scores,
         [
+            r#"{"name":"FragmentationGradient","weight":20}"#,
             r#"{"args":{"scoringStrategy.type":"MostAllocated"},"name":"NodeResourcesFit","weight":1}"#,
-            r#"{"name":"NodeAffinity","weight":2}"#,
-            r#"{"name":"TaintToleration","weight":3}"#,
-            r#"{"name":"DevicePacking","weight":2}"#,
+            r#"{"name":"NodeAffinity","weight":20}"#,
+            r#"{"name":"TaintToleration","weight":30}"#,
             r#"{"name":"KeepDevices","weight":0}"#,
         ]
     );
