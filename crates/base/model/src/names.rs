@@ -76,10 +76,15 @@ fn dns(name: &str, bytes_max: usize, inner: impl Fn(u8) -> bool, allowed: &'stat
 /// # Errors
 /// When it is none.
 pub fn compared(value: &str) -> Result<(), NameError> {
-    match crate::selector::plain_integer(value) {
+    match plain_integer(value) {
         Some(_) => Ok(()),
         None => odd(value, "whole number", "write digits, with a `-` before them or not"),
     }
+}
+
+/// The number that a text is, as it would be written: no plus, no zeros before it.
+pub(crate) fn plain_integer(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
 /// A label or taint key: `name` or `domain/name`, as in Kubernetes.

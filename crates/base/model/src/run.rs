@@ -27,8 +27,8 @@ pub enum Exit {
     NodeLost,
     /// Its node was shut down in order, and stopped its tasks first; never charged to the job.
     NodeShutdown,
-    /// Killed because the memory of its node ended, and it had taken more than it asked for at some time; its own doing,
-    /// and charged as [`Exit::OutOfMemory`] is.
+    /// Killed because the memory of its node ended, and it had taken more than it asked for at some time; that is its
+    /// own doing, and charged as [`Exit::OutOfMemory`] is.
     OverRequest,
 }
 

@@ -1,5 +1,6 @@
 //! Which nodes a group may stand on, in Kubernetes' words: label requirements and tolerations.
 
+use crate::names::plain_integer;
 use crate::taint::{Taint, TaintEffect};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,11 +112,6 @@ pub enum TolerationOperator {
     Gt,
     /// The taint's value is an integer below this one's.
     Lt,
-}
-
-/// A text that is an integer as it would be written: no plus, no zeros before it.
-pub fn plain_integer(text: &str) -> Option<i64> {
-    text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
 /// Lets a group stand on nodes with a matching taint.

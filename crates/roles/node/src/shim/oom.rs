@@ -2,8 +2,8 @@
 //!
 //! The kernel kills the process of the most points: what it has in memory and, for each point of `oom_score_adj`, a
 //! thousandth of the node's memory. A run that asks for M of N bytes gets `1000 - 1000 * M / N`, as in Kubernetes: with
-//! exactly what it asks for it comes to N, whatever that is. So runs that may have more than they ask for go in order of
-//! what they have beyond it, and before all else on the node. N counts swap, as the kernel does.
+//! exactly what it asks for it comes to N, whatever that is. So runs that may have more than they ask for go in order
+//! of what they have beyond it, and before all else on the node. N counts swap, as the kernel does.
 //!
 //! A run that can't have more than it asks for is never over it, and keeps the points of this shim. Kubernetes gives it
 //! -997, with which daemons of the node would go before it: the agent and the servers among them, where a node offers
