@@ -154,8 +154,9 @@ impl<P: Planner> SchedulerCore<P> {
             };
             let attempt = self.attempts.get(&job).copied().unwrap_or(0);
             let nominated = self.follower.cell().nominations().nominates(job);
-            let item = WorkItem { job, need, attempt, nominated, counted: true };
-            jobs.push(WorkItem { counted: !may_stop_others(self, item), ..item });
+            let mut item = WorkItem { job, need, attempt, nominated, counted: true };
+            item.counted = !may_preempt(self, item);
+            jobs.push(item);
         }
         let budget = Budget { nodes: self.config.nodes_per_pass, rows: self.config.rows_per_pass };
         (Work { jobs, budget }, unreserved)
@@ -341,7 +342,7 @@ fn seek_otherwise<P: Planner>(
 }
 
 /// Whether others might be stopped where the job finds no room: then nodes are counted only once nobody is.
-fn may_stop_others<P: Planner>(core: &SchedulerCore<P>, item: WorkItem) -> bool {
+fn may_preempt<P: Planner>(core: &SchedulerCore<P>, item: WorkItem) -> bool {
     let cell = core.follower.cell();
     let priority = cell.jobs().get(item.job).map_or(0, |job| job.spec.priority);
     core.live.may_have_below(priority) && may_preempt_for_room(cell, item)

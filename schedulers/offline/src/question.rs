@@ -327,19 +327,15 @@ fn over(name: String) -> IgnoredField {
 
 /// A pod that is to be placed: on the node that it names, where it names one.
 fn as_job(Pod { node, mut job, .. }: Pod) -> JobSpec {
-    if !node.is_empty() {
-        for group in &mut job.groups {
-            let terms = std::mem::take(&mut group.affinity);
-            let terms = if terms.is_empty() { vec![SelectorTerm::default()] } else { terms };
-            let named = SelectorTerm::named(&node).fields;
-            group.affinity = terms
-                .into_iter()
-                .map(|mut term| {
-                    term.fields.extend(named.iter().cloned());
-                    term
-                })
-                .collect();
+    if node.is_empty() {
+        return job;
+    }
+    let named = SelectorTerm::named(node);
+    for group in &mut job.groups {
+        if group.affinity.is_empty() {
+            group.affinity.push(SelectorTerm::default());
         }
+        group.affinity.iter_mut().for_each(|term| term.fields.extend(named.fields.iter().cloned()));
     }
     job
 }

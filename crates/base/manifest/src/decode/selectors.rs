@@ -39,11 +39,10 @@ pub(crate) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity
 fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
     let fields = Fields::open(cx, at, &[&["nodeSelectorTerms"]])?;
     let terms = fields.require(cx, "nodeSelectorTerms", "a list of terms, of which one must match")?;
-    if terms.is_empty_list() && cx.foreign {
-        return Some(vec![SelectorTerm::default()]);
-    }
-    if terms.is_empty_list() {
-        terms.rule(cx, "has no term, so that no node would match; add one, or leave the field out");
+    match terms.is_empty_list() {
+        true if cx.foreign => return Some(vec![SelectorTerm::default()]),
+        true => terms.rule(cx, "has no term, so that no node would match; add one, or leave the field out"),
+        false => {}
     }
     Some(terms.list(cx, |cx, at| term(cx, at, true)))
 }

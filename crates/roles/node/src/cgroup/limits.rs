@@ -53,6 +53,15 @@ impl Resources {
     }
 }
 
+#[cfg(test)]
+impl Resources {
+    /// A request and a limit of memory, in bytes; 0 is none.
+    pub(crate) fn of_memory(request: u64, limit: u64) -> Self {
+        let requests = Requests { cpu_millicores: 0, memory_bytes: request };
+        Resources { requests, limits: Limits { memory_bytes: limit, ..Limits::default() } }
+    }
+}
+
 impl Requests {
     /// `cpu.weight` of version 2. A core is the weight that the kernel gives groups of which nobody says anything; it
     /// knows none below a hundredth of a core, nor above 100 cores.

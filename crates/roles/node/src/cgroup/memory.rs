@@ -92,26 +92,32 @@ fn field(text: &str, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::{Limits, Requests};
     use super::*;
-
-    fn asks(request: u64, limit: u64) -> Resources {
-        let requests = Requests { cpu_millicores: 0, memory_bytes: request };
-        Resources { requests, limits: Limits { memory_bytes: limit, ..Limits::default() } }
-    }
 
     #[test]
     fn a_kill_without_the_own_limit_in_the_way_came_from_above() {
         let of = |kills, at_limit, peak_bytes| Counters { kills, at_limit, peak_bytes };
         let before = of(2, 3, Some(0));
         let told = |now: Counters, resources| now.kill_since(&before, &resources);
-        assert_eq!(told(of(2, 9, Some(900)), asks(100, 0)), MemoryKill::None, "nothing was killed");
-        assert_eq!(told(of(3, 4, Some(900)), asks(100, 900)), MemoryKill::OverLimit);
-        assert_eq!(told(of(3, 3, Some(101)), asks(100, 900)), MemoryKill::OverRequest);
-        assert_eq!(told(of(3, 3, Some(100)), asks(100, 900)), MemoryKill::None, "it had no more than it asked for");
-        assert_eq!(told(of(3, 3, None), asks(100, 0)), MemoryKill::OverRequest, "an old kernel does not say");
-        assert_eq!(told(of(3, 3, None), asks(100, 100)), MemoryKill::None, "it can't have had more");
-        assert_eq!(told(of(3, 3, Some(1)), asks(0, 0)), MemoryKill::OverRequest, "it asked for nothing");
+        assert_eq!(told(of(2, 9, Some(900)), Resources::of_memory(100, 0)), MemoryKill::None, "nothing was killed");
+        assert_eq!(told(of(3, 4, Some(900)), Resources::of_memory(100, 900)), MemoryKill::OverLimit);
+        assert_eq!(told(of(3, 3, Some(101)), Resources::of_memory(100, 900)), MemoryKill::OverRequest);
+        assert_eq!(
+            told(of(3, 3, Some(100)), Resources::of_memory(100, 900)),
+            MemoryKill::None,
+            "it had no more than it asked for"
+        );
+        assert_eq!(
+            told(of(3, 3, None), Resources::of_memory(100, 0)),
+            MemoryKill::OverRequest,
+            "an old kernel does not say"
+        );
+        assert_eq!(told(of(3, 3, None), Resources::of_memory(100, 100)), MemoryKill::None, "it can't have had more");
+        assert_eq!(
+            told(of(3, 3, Some(1)), Resources::of_memory(0, 0)),
+            MemoryKill::OverRequest,
+            "it asked for nothing"
+        );
     }
 
     #[test]

@@ -85,19 +85,13 @@ impl KernelKills {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::{Limits, Requests};
-
-    fn asks(request: u64, limit: u64) -> Resources {
-        let requests = Requests { cpu_millicores: 0, memory_bytes: request };
-        Resources { requests, limits: Limits { memory_bytes: limit, ..Limits::default() } }
-    }
 
     #[test]
     fn what_is_over_its_request_has_more_points_than_what_is_not() {
         let node_bytes = 1_000_000;
         // As the kernel counts them, in bytes.
         let badness = |request, used: u64| {
-            let points = points(&asks(request, 0), node_bytes, true).unwrap();
+            let points = points(&Resources::of_memory(request, 0), node_bytes, true).unwrap();
             used + points * node_bytes / 1000
         };
         for request in [0, 5_000, 100_000, 500_000, 990_000] {
@@ -111,11 +105,14 @@ mod tests {
 
     #[test]
     fn what_can_not_be_over_its_request_is_left_alone_if_it_is_held_to_it() {
-        assert_eq!(points(&asks(500, 500), 1000, true), None);
-        assert_eq!(points(&asks(500, 500), 1000, false), Some(500));
-        assert_eq!(points(&asks(500, 600), 1000, true), Some(500));
-        assert_eq!([0, 1, 5_000].map(|request| points(&asks(request, 0), 1000, true).unwrap()), [1000, 999, 2]);
-        assert_eq!(points(&asks(5, 0), 0, true), Some(2), "a node that says nothing");
+        assert_eq!(points(&Resources::of_memory(500, 500), 1000, true), None);
+        assert_eq!(points(&Resources::of_memory(500, 500), 1000, false), Some(500));
+        assert_eq!(points(&Resources::of_memory(500, 600), 1000, true), Some(500));
+        assert_eq!(
+            [0, 1, 5_000].map(|request| points(&Resources::of_memory(request, 0), 1000, true).unwrap()),
+            [1000, 999, 2]
+        );
+        assert_eq!(points(&Resources::of_memory(5, 0), 0, true), Some(2), "a node that says nothing");
     }
 
     #[test]
