@@ -41,6 +41,11 @@ impl Flavors {
         }
     }
 
+    /// The entry is over: what it changed holds.
+    pub(crate) fn settled(&mut self) {
+        self.is_changing = false;
+    }
+
     /// Takes note of one fact.
     pub(crate) fn note(&mut self, fact: &Fact<'_>) {
         match fact {

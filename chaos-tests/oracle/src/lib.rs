@@ -209,6 +209,7 @@ impl Oracle {
         self.judge_from_all_books(index, &room_before, &out_of_turn);
         let found = strict_order.judge(index, &self.ledger());
         self.broken.extend(found);
+        self.admissions.flavors.settled();
     }
 
     /// What queues keep back before an entry.

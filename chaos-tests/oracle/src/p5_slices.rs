@@ -3,7 +3,8 @@
 //! slices runs, those that are done included, for their slice stays where it was.
 //!
 //! Whatever is placed at once joins the domain in which others of its slice are, or brings the whole slice. Tasks that
-//! are to stop bind nobody any more; those that move come one by one, as their old runs end.
+//! are to stop bind nobody any more; those that move come one by one, as their old runs end, and what begins again on its
+//! node does so alone.
 
 use crate::books::{Books, Standing};
 use crate::facts::Fact;
@@ -19,6 +20,8 @@ pub(crate) struct Slices {
     at_once: BTreeMap<(JobId, u16), BTreeSet<u32>>,
     /// Tasks that were told to leave their nodes and are not placed again, and those that ended meanwhile.
     moving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
+    /// Where tasks ended in this entry to begin again.
+    restarting: BTreeSet<(JobId, u16, u32, NodeId)>,
 }
 
 /// Where one task runs, or ran to its good end.
@@ -47,8 +50,11 @@ impl Slices {
                     seat.stopping = true;
                 }
             }
-            Fact::Happened { kind: EventKind::Ended { job, group, task, exit, cause, .. }, .. } => {
+            Fact::Happened { kind: EventKind::Ended { job, group, task, node, exit, cause, .. }, .. } => {
                 self.judge((*job, *group), index, books, broken);
+                if *cause == Some(StopCause::Restarted) {
+                    self.restarting.insert((*job, *group, *task, *node));
+                }
                 let endless = books.is_endless(*job);
                 let done = exit.is_success() && cause.is_none() && !endless;
                 if let Some(seats) = self.seats.get_mut(&(*job, *group)).filter(|_| !done) {
@@ -80,6 +86,7 @@ impl Slices {
     pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
         let groups: Vec<(JobId, u16)> = self.at_once.keys().copied().collect();
         groups.into_iter().for_each(|group| self.judge(group, index, books, broken));
+        self.restarting.clear();
     }
 
     fn placed(
@@ -108,7 +115,8 @@ impl Slices {
             let what = format!("entry {index}: {}/{} stands on {node}, outside its slices", spec.name, wish.name);
             broken.push(Broken::new("P5", what));
         }
-        self.at_once.entry((job, group)).or_default().extend(tasks.clone());
+        let comes = |task: &u32| !self.restarting.contains(&(job, group, *task, node));
+        self.at_once.entry((job, group)).or_default().extend(tasks.clone().filter(comes));
         seats.extend(tasks.map(|task| (task, Seat { node, stopping: false })));
     }
 

@@ -146,6 +146,11 @@ impl Readinesses {
             (found.was_ready, found.timeouts) = (None, None);
             found.since_ms = found.since_ms.map(|(early_ms, _)| (early_ms, known.1.now_ms));
         }
+        // Where nothing stood in the midst of an entry, what is placed after it starts anew: perhaps that counts.
+        if !stands(job, known) {
+            found.was_ready = found.was_ready.filter(|was_ready| !was_ready);
+            found.since_ms = found.since_ms.map(|(early_ms, _)| (early_ms, known.1.now_ms));
+        }
         self.touched.insert(job);
     }
 
@@ -200,12 +205,10 @@ impl Readinesses {
 impl Readiness {
     /// Between two entries: since when the job is not ready.
     fn settle(&mut self, job: JobId, known: Known<'_>) {
-        let (books, waiting, _) = known;
-        let stands = waiting.is_active(job) && books.live_of(job).any(|standing| !standing.stopping);
-        if books.live_of(job).next().is_none() {
+        if known.0.live_of(job).next().is_none() {
             (self.is_unsure, self.running) = (false, BTreeMap::new());
         }
-        if !stands {
+        if !stands(job, known) {
             (self.since_ms, self.was_ready, self.late_ms) = (None, Some(false), 0);
             return;
         }
@@ -215,10 +218,15 @@ impl Readiness {
                 (self.since_ms, self.was_ready, self.timeouts, self.late_ms) = (None, Some(true), Some(0), 0);
             }
             Some(false) => {
-                self.since_ms.get_or_insert((waiting.now_ms, waiting.now_ms));
+                self.since_ms.get_or_insert((known.1.now_ms, known.1.now_ms));
             }
         }
     }
+}
+
+/// Whether the time to be ready runs: something of the job stands that is not to stop.
+fn stands(job: JobId, (books, waiting, _): Known<'_>) -> bool {
+    waiting.is_active(job) && books.live_of(job).any(|standing| !standing.stopping)
 }
 
 /// What is wrong about a job that is stopped as not ready.

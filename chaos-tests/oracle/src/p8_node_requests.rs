@@ -76,7 +76,9 @@ impl NodeRequests {
             let Some(spec) = books.jobs.get(&job).filter(|spec| spec.repair.provision && lacking > 0) else { continue };
             // Once something was asked, whether more is to be asked depends on what that has come to.
             let is_asked = self.asked.keys().any(|(other, _)| *other == job);
-            if !is_asked && admissions.is_ready_for_sure(job) && books.live_of(job).next().is_some() {
+            // What stops whole is to start anew, and what its start needs is asked for it then.
+            let stands = books.live_of(job).any(|standing| !standing.stopping);
+            if !is_asked && admissions.is_ready_for_sure(job) && stands {
                 let name = &spec.name;
                 let what = format!("entry {index}: the repair of {name} lacks room for {lacking}, and asks nobody");
                 broken.push(Broken::new("P8", what));

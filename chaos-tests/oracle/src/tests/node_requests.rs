@@ -47,4 +47,6 @@ fn p8_sees_a_repair_without_room_that_asks_nobody() {
     let (job, name) = (JobId::new(0, 0), "j".to_string());
     let given = EventKind::RoomEarmarked { job, name, group: 0, node: NodeId(0), count: 2 };
     assert!(judged(true, vec![claimed(), given]).is_empty(), "there is room");
+    let stops = [0, 1].map(|task| stopping(0, task, 0, StopCause::QueueHeld)).to_vec();
+    assert!(judged(true, [stops, vec![claimed()]].concat()).is_empty(), "all of it stops");
 }

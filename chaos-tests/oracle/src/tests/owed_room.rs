@@ -3,7 +3,7 @@
 use super::*;
 use ohm_model::{
     Claim, Epoch, Grain, GroupIndex, JobGuard, Nomination, Placement, PreemptionNeed, PreemptionReason, Purpose,
-    RunRef, Shard, TaskIndex, Transaction, Verdict, Victim,
+    ResourceFlavor, RunRef, Shard, TaskIndex, Transaction, Verdict, Victim,
 };
 
 pub(super) fn nothing() -> Transaction {
@@ -103,6 +103,20 @@ fn new_work_keeps_off_what_a_repair_claims() {
     let mut resumed = waiting(|_| {}, true);
     resumed.happened(vec![state(0, "suspended")]).happened(vec![state(0, "running")]).claims(0);
     assert!(resumed.places(1, 0, 1).broken().is_empty(), "what it lost before is begun anew, not repaired");
+}
+
+#[test]
+fn no_room_is_owed_where_a_flavor_does_not_lead() {
+    let after_flavor = |label: &str| {
+        let mut history = waiting(|_| {}, true);
+        let node_labels = [("kubernetes.io/hostname".to_string(), label.to_string())].into();
+        let flavor = ResourceFlavor { name: "gold".into(), node_labels, ..ResourceFlavor::default() };
+        history.happened(vec![super::flavors::has(0, &[("cpu", "gold")])]);
+        history.entry(Command::PutResourceFlavor(Box::new(flavor)), Outcome::Done, Vec::new());
+        history.places(1, 0, 1).broken()
+    };
+    assert!(after_flavor("n0").is_empty(), "the gang may not go there from now on");
+    assert_eq!(after_flavor("n1"), ["P7"]);
 }
 
 #[test]

@@ -73,6 +73,18 @@ fn p7_sees_a_ready_timeout_that_comes_early() {
     };
     assert_eq!(lost(39), ["P7"]);
     assert!(lost(40).is_empty(), "it has the shorter time");
+    let anew = |second| {
+        let mut history = stands(|_| {});
+        let mut timeout = queue().ready_timeout.unwrap();
+        (timeout.timeout_seconds, timeout.recovery_timeout_seconds) = (10, 20);
+        history.put(QueueSpec { ready_timeout: Some(timeout), ..queue() });
+        history.happened(vec![started(0), started(1)]).idle_until(30);
+        let gone = [0, 1].map(|task| ended(0, task, 0, Exit::NodeLost));
+        history.happened([gone.as_slice(), &[state(0, "pending"), placed(0, 0, 2, 0)]].concat());
+        history.late_at(second, 1, 30).broken()
+    };
+    assert_eq!(anew(39), ["P7"]);
+    assert!(anew(40).is_empty(), "which of both times it has is not known");
     let mut none = stands(|_| {});
     none.put(QueueSpec { ready_timeout: None, ..queue() });
     assert_eq!(none.late_at(24, 1, 30).broken(), ["P7"], "its queue gives it no such time");

@@ -133,7 +133,7 @@ fn lose_rooms(tx: &mut Tx<'_>) {
             // What is kept of quota is kept on.
             let needs_all = tx.preemptions.get(id).is_some_and(|known| known.need == PreemptionNeed::Room);
             match needs_all && tx.jobs.get(id).is_some_and(|job| job.starts_whole()) {
-                true => end_preemption(tx, id, "a room of it is lost"),
+                true => end_lost(tx, id),
                 false => {
                     sweep_nominations(tx, node, |held| held.job != id || !held.is_preemptor());
                     tx.touch_job(id);
@@ -141,6 +141,13 @@ fn lose_rooms(tx: &mut Tx<'_>) {
             }
         }
     }
+}
+
+/// A room of a gang is lost. What changed by the same command waits for something else from now on, and says so.
+fn end_lost(tx: &mut Tx<'_>, id: JobId) {
+    let Some(preemption) = tx.preemptions.get(id) else { return };
+    let reason = why_over(tx, id, preemption).unwrap_or("a room of it is lost");
+    end_preemption(tx, id, reason);
 }
 
 /// Whether the rooms that are kept on `node` for the job, which others stopped for, will fit there once what stops has
