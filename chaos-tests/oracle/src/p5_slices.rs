@@ -3,8 +3,8 @@
 //! slices runs, those that are done included, for their slice stays where it was.
 //!
 //! Whatever is placed at once joins the domain in which others of its slice are, or brings the whole slice. Tasks that
-//! are to stop bind nobody any more; those that move come one by one, as their old runs end, and what begins again on its
-//! node does so alone.
+//! are to stop bind nobody any more; those that move come one by one, as their old runs end, and what begins again on
+//! its node does so alone.
 
 use crate::books::{Books, Standing};
 use crate::facts::Fact;
