@@ -31,6 +31,8 @@ pub(crate) struct OwedRoom {
     changed: BTreeSet<NodeId>,
     /// Jobs that lost something, or changed.
     moved: BTreeSet<JobId>,
+    /// Jobs that lost something while all the rest of them was to stop: what of it starts anew is not known.
+    unsure: BTreeSet<JobId>,
 }
 
 impl OwedRoom {
@@ -86,6 +88,12 @@ impl OwedRoom {
             _ => {}
         }
         let stands = |job: &JobId| books.live(*job, 0).any(|(_, standing)| !standing.stopping);
+        if let EventKind::Ended { job, .. } = kind
+            && !stands(job)
+        {
+            self.unsure.insert(*job);
+        }
+        self.unsure.retain(|job| repairs.lost_of(*job, 0) > 0);
         self.claims.retain(|job, _| repairs.lost_of(*job, 0) > 0 && stands(job));
     }
 
@@ -97,7 +105,8 @@ impl OwedRoom {
     /// Judges an entry, when all of it is known.
     pub(crate) fn judge(&self, index: Index, ledger: &Ledger<'_>, before: &Fits) -> Vec<Broken> {
         let mut broken = Vec::new();
-        let judged = before.iter().filter(|(job, _)| !self.repairs && !self.moved.contains(job));
+        let judged =
+            before.iter().filter(|(job, _)| !self.repairs && !self.moved.contains(job) && !self.unsure.contains(job));
         for (job, was) in judged {
             let Some(&(until_ms, since)) = self.claims.get(job) else { continue };
             if ledger.waiting.now_ms >= until_ms || since >= index || ledger.claims.moves(*job) {

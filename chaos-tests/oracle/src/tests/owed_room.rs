@@ -106,6 +106,25 @@ fn new_work_keeps_off_what_a_repair_claims() {
 }
 
 #[test]
+fn what_was_lost_while_the_rest_was_to_stop_may_start_anew() {
+    let after = |stops: bool| {
+        let mut history = History::default();
+        (0..3).for_each(|number| _ = history.node(number, node(&format!("n{number}"), &[])));
+        let gang = job("gang", 3, |job| job.groups[0].requests = [("cpu".to_string(), 4000)].into());
+        history.job(0, gang).job(1, job("new", 4, |_| {}));
+        history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
+        if stops {
+            history.happened(vec![stopping(0, 0, 0, StopCause::NodeShrunk)]);
+        }
+        history.happened(vec![ended(0, 1, 1, Exit::NodeLost), placed(0, 2, 1, 2)]);
+        history.happened(vec![ended(0, 0, 0, Exit::NodeLost)]).claims(0);
+        history.places(1, 0, 1).broken()
+    };
+    assert_eq!(after(false), ["P7"]);
+    assert_eq!(after(true), [""; 0]);
+}
+
+#[test]
 fn no_room_is_owed_where_a_flavor_does_not_lead() {
     let after_flavor = |label: &str| {
         let mut history = waiting(|_| {}, true);
