@@ -3,8 +3,9 @@
 use crate::roles::SpoiltPlanner;
 use ohm_cell::{Cell, Job, JobState, NodeRecord, Standing};
 use ohm_framework::{Answer, Explanation, Miss, Need, Obstacle, explain_job, need_of};
-use ohm_model::{GroupIndex, NodeHealth, RepairPolicy};
+use ohm_model::{GroupIndex, NodeHealth, NodeId, RepairPolicy};
 use ohm_oracle::{Broken, KeptBack, Oracle, Reason, ShortQuota, Why};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Once nothing goes wrong any more, a check is ready and a wait is over within this time.
@@ -59,10 +60,15 @@ pub(crate) fn unclaimed_repairs(cell: &Cell) -> Vec<Broken> {
 }
 
 /// Nodes that are not in use although all is well with them. `names` are all there are.
-pub(crate) fn lost_nodes<'a>(cell: &Cell, names: impl Iterator<Item = &'a str>) -> Vec<Broken> {
-    // What goes back may be gone already.
-    let staying = |record: &NodeRecord| !record.release.is_on_its_way();
-    let unready = cell.nodes().iter().filter(|(_, record)| record.health != NodeHealth::Ready && staying(record));
+pub(crate) fn lost_nodes(cell: &Cell, names: &BTreeSet<&str>) -> Vec<Broken> {
+    // What goes back may be gone already. One that booted again as it was taken back stays lost while runs that may
+    // live behind it are waited for.
+    let is_gone = |node: NodeId, record: &NodeRecord| {
+        !names.contains(record.spec.name.as_str()) && cell.kept().on_node(node).next().is_some()
+    };
+    let staying = |node: NodeId, record: &NodeRecord| !record.release.is_on_its_way() && !is_gone(node, record);
+    let unready =
+        cell.nodes().iter().filter(|(node, record)| record.health != NodeHealth::Ready && staying(*node, record));
     let unready =
         unready.map(|(node, record)| quiet(format!("node {} ({node}) is still {:?}", record.spec.name, record.health)));
     let ailing = cell.nodes().iter().flat_map(|(_, record)| {
@@ -70,7 +76,7 @@ pub(crate) fn lost_nodes<'a>(cell: &Cell, names: impl Iterator<Item = &'a str>) 
         let said = record.conditions.iter().map(|condition| condition.kind.name());
         said.map(move |kind| quiet(format!("node {name} is said to have {kind}, and is well")))
     });
-    let lost = names.filter(|name| cell.nodes().find(name).is_none());
+    let lost = names.iter().filter(|name| cell.nodes().find(name).is_none());
     let lost = lost.map(|name| quiet(format!("node {name} has not joined")));
     unready.chain(ailing).chain(lost).collect()
 }

@@ -111,8 +111,8 @@ impl World {
                 broken.extend(quiet::stuck_admissions(cell));
                 broken.extend(quiet::unclaimed_repairs(cell));
                 let nodes = self.roles.nodes.iter().filter(|node| !node.shell().over);
-                let names = nodes.map(|node| node.spec.name.as_str());
-                broken.extend(quiet::lost_nodes(cell, names));
+                let names = nodes.map(|node| node.spec.name.as_str()).collect();
+                broken.extend(quiet::lost_nodes(cell, &names));
             }
         }
         broken.extend(self.operator.judge(reached, &self.roles));
