@@ -56,7 +56,7 @@ impl<'a> QuotaIf<'a> {
         if cell.quota.iter().len() == 0 {
             return;
         }
-        promise_all(cell, job, is_placed, &mut self.over);
+        promise_all(cell, job, &mut self.over, (is_placed, |_: &Job, _: &Preemption, _: &Charges| false));
         // What was stopped for others before is given back already.
         let closed = cell.turns.closing().filter(|job| !cell.preemptions.stops_whole(*job));
         closed.filter_map(|job| cell.jobs.get(job)).for_each(|job| self.stop(job));
@@ -127,15 +127,23 @@ impl<'a> QuotaIf<'a> {
     }
 }
 
-/// Charges what is promised to others than `job`: what stops for them is given back, and they have what they need,
-/// where they are not placed already. Less important jobs of its own queue do not have it: what stops for them is
-/// there for `job`, too.
-pub(crate) fn promise_all(cell: &Cell, job: &Job, is_placed: impl Fn(&Job) -> bool, over: &mut Grid) {
+/// Charges what is promised to others than `job`: what stops for them is given back, unless they need it no more, and
+/// they have what they need, where they are not placed already. Less important jobs of its own queue do not have it:
+/// what stops for them is there for `job`, too.
+pub(crate) fn promise_all(
+    cell: &Cell,
+    job: &Job,
+    over: &mut Grid,
+    (is_placed, is_free): (impl Fn(&Job) -> bool, impl Fn(&Job, &Preemption, &Charges) -> bool),
+) {
     for (other, preemption) in cell.preemptions.iter().filter(|(other, _)| *other != job.id) {
         let Some(other) = cell.jobs.get(other) else { continue };
-        give_back(cell, preemption, over);
+        let kept = kept_of(cell, other, preemption);
+        if !is_free(other, preemption, &kept) {
+            give_back(cell, preemption, over);
+        }
         if !yields(other, job) && !is_placed(other) {
-            charge(cell, other, &kept_of(cell, other, preemption), 1, over);
+            charge(cell, other, &kept, 1, over);
         }
     }
 }
