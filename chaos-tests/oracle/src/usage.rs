@@ -6,8 +6,8 @@ use crate::books::Books;
 use crate::facts::Taken;
 use crate::p8_quota::Quotas;
 use ohm_model::resources::{PODS, UnitKind};
-use ohm_model::{Command, JobSpec, Outcome, UsageBasedOrder};
-use std::collections::BTreeMap;
+use ohm_model::{Command, JobSpec, Outcome, QueueSpec, UsageBasedOrder};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is used now counts as if it went on for so long.
 const FORESIGHT_MS: u64 = 300_000;
@@ -28,8 +28,6 @@ struct Book {
     parts: BTreeMap<String, (Uses, Uses)>,
     /// Until when it is counted, in stamped time.
     until_ms: u64,
-    /// It had checks once: what jobs reserve is not known here.
-    is_unsure: bool,
 }
 
 /// The books.
@@ -37,6 +35,8 @@ struct Book {
 pub(crate) struct UsageBooks {
     queues: BTreeMap<String, Book>,
     weights_milli: BTreeMap<String, u64>,
+    /// Queues that had checks once, or of which a job reserved quota: how much is reserved is not known here.
+    unsure: BTreeSet<String>,
 }
 
 impl UsageBooks {
@@ -51,21 +51,31 @@ impl UsageBooks {
                 (Command::RemoveSubqueue { name }, Outcome::Done) => {
                     self.queues.values_mut().for_each(|book| drop(book.parts.remove(name)));
                 }
-                (Command::PutQueue(spec), Outcome::Done) => match &spec.usage_based_order {
-                    Some(order) => {
-                        let new = || Book { until_ms: now_ms, ..Book::default() };
-                        let book = self.queues.entry(spec.name.clone()).or_insert_with(new);
-                        book.order = UsageBasedOrder::clone(order);
-                        book.is_unsure |= !spec.admission_checks.is_empty();
-                    }
-                    None => drop(self.queues.remove(&spec.name)),
-                },
+                (Command::PutQueue(spec), Outcome::Done) => self.put(spec, now_ms),
+                (Command::Commit(transaction), _) => {
+                    let specs = transaction.reserve.iter().filter_map(|job| books.jobs.get(job));
+                    self.unsure.extend(specs.map(|spec| spec.queue.clone()));
+                }
                 (Command::RemoveQueue { name }, Outcome::Done) => drop(self.queues.remove(name)),
                 _ => {}
             }
         }
         if !self.queues.is_empty() {
             self.count(books, quotas);
+        }
+    }
+
+    fn put(&mut self, spec: &QueueSpec, now_ms: u64) {
+        if !spec.admission_checks.is_empty() {
+            self.unsure.insert(spec.name.clone());
+        }
+        match &spec.usage_based_order {
+            Some(order) => {
+                let new = || Book { until_ms: now_ms, ..Book::default() };
+                let book = self.queues.entry(spec.name.clone()).or_insert_with(new);
+                book.order = UsageBasedOrder::clone(order);
+            }
+            None => drop(self.queues.remove(&spec.name)),
         }
     }
 
@@ -90,7 +100,7 @@ impl UsageBooks {
     /// that does not tell, and then something where it surely does not.
     pub(crate) fn precedes(&self, one: &JobSpec, other: &JobSpec, now_ms: u64) -> Precedence {
         let Some(book) = self.queues.get(&one.queue) else { return Precedence::Equal };
-        if book.is_unsure {
+        if self.unsure.contains(&one.queue) {
             return Precedence::Unknown;
         }
         if one.subqueue == other.subqueue {
