@@ -84,8 +84,9 @@ impl<N> Backlog<N> {
                 && entry.part == self.lines.part(entry.line, &ticket.part);
             if same {
                 let moved = entry.mark != ticket.mark;
+                let stands_now = entry.starts != ticket.starts && entry.state == State::Ready;
                 (entry.mark, entry.starts) = (ticket.mark, ticket.starts);
-                if moved && matches!(entry.state, State::Changed(_)) {
+                if stands_now || moved && matches!(entry.state, State::Changed(_)) {
                     self.make_ready(job);
                 } else if moved && entry.state == State::Parked {
                     // What is known of its kin was found out before the change.
@@ -179,7 +180,7 @@ impl<N> Backlog<N> {
     }
 
     /// Sets the share of a line in thousandths, the root of its cohort tree, and whether it is strict: a head that
-    /// finds no place then keeps back everybody behind it in this line, and in no other.
+    /// finds no place then keeps back everybody behind it in this line who would start, and in no other.
     pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u64, strict: bool, root: &Arc<str>) {
         self.lines.set(line, weight_milli, strict, root);
     }
@@ -410,12 +411,12 @@ impl<N> Backlog<N> {
     fn make_ready(&mut self, job: JobId) {
         self.set_state(job, State::Ready);
         let Some(entry) = self.entries.get(&job) else { return };
-        let (line, part, rank) = (entry.line, entry.part, entry.rank);
+        let (line, part, rank, starts) = (entry.line, entry.part, entry.rank, entry.starts);
         self.lines.release(line, rank);
         if rank.is_urgent() {
             self.urgent.insert(rank);
         } else {
-            self.lines.add(line, part, rank);
+            self.lines.add(line, part, rank, starts);
         }
     }
 

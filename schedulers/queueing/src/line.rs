@@ -47,7 +47,7 @@ pub(crate) struct Line {
     pub(crate) root: Option<Arc<str>>,
     /// What other schedulers do in it. Their work counts as a member.
     pub(crate) others: Others,
-    /// In a strict line: the job whose turn it is and that finds no place; nobody behind it is served.
+    /// In a strict line: the job whose turn it is and that finds no place; nobody behind it starts.
     pub(crate) held_at: Option<(u32, Rank)>,
 }
 
@@ -58,6 +58,8 @@ pub(crate) struct Part {
     pub(crate) name: Arc<str>,
     pub(crate) key: u128,
     pub(crate) ready: BTreeSet<Rank>,
+    /// Those of `ready` that don't wait to start: nobody keeps them back.
+    pub(crate) standing: BTreeSet<Rank>,
 }
 
 /// Where a line stands among the others: in `active`, `awaiting` or `elsewhere`.
@@ -68,10 +70,17 @@ impl Line {
         if self.strict && self.taken > 0 {
             return None;
         }
-        let firsts = self.parts.iter().zip(0u32..).filter_map(|(part, at)| Some((at, *part.ready.first()?)));
-        let (part, head) = firsts.min_by_key(|(part, head)| self.order(*part, *head))?;
+        let (part, head) = self.first_of(|part| &part.ready)?;
         let is_held = |(held, rank)| self.order(held, rank) < self.order(part, head);
-        (!self.held_at.is_some_and(is_held)).then_some(head)
+        if self.held_at.is_some_and(is_held) {
+            return self.first_of(|part| &part.standing).map(|(_, rank)| rank);
+        }
+        Some(head)
+    }
+
+    fn first_of(&self, ranks: impl Fn(&Part) -> &BTreeSet<Rank>) -> Option<(u32, Rank)> {
+        let firsts = self.parts.iter().zip(0u32..).filter_map(|(part, at)| Some((at, *ranks(part).first()?)));
+        firsts.min_by_key(|(part, head)| self.order(*part, *head))
     }
 
     /// Where somebody of a part stands in the line.

@@ -148,15 +148,24 @@ impl Lines {
         self.lines[line as usize].order(part, rank)
     }
 
-    pub(crate) fn add(&mut self, line: u32, part: u32, rank: Rank) {
+    /// Somebody is ready, who `starts` or stands already.
+    pub(crate) fn add(&mut self, line: u32, part: u32, rank: Rank, starts: bool) {
         self.change(line, |line| {
-            line.parts[part as usize].ready.insert(rank);
+            let part = &mut line.parts[part as usize];
+            part.ready.insert(rank);
+            if starts {
+                part.standing.remove(&rank);
+            } else {
+                part.standing.insert(rank);
+            }
         });
     }
 
     pub(crate) fn remove(&mut self, line: u32, part: u32, rank: Rank) {
         self.change(line, |line| {
-            line.parts[part as usize].ready.remove(&rank);
+            let part = &mut line.parts[part as usize];
+            part.ready.remove(&rank);
+            part.standing.remove(&rank);
         });
     }
 

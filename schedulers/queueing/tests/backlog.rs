@@ -175,6 +175,21 @@ fn what_runs_keeps_nobody_back_in_a_strict_line() {
 }
 
 #[test]
+fn nobody_keeps_back_what_runs_in_a_strict_line() {
+    let grows = Ticket { starts: false, ..alone(3, "strict", 0) };
+    let mut jobs = backlog([alone(1, "strict", 9), alone(2, "strict", 5), grows]);
+    jobs.set_line(&"strict".into(), 1000, true, &"strict".into());
+    assert_eq!(take(&mut jobs), Some(1));
+    jobs.park(JobId(1), room(1), "no room");
+    assert_eq!(take(&mut jobs), Some(3), "one that grows goes on behind a head that finds no room");
+    jobs.park(JobId(3), room(1), "no room");
+    assert_eq!(take(&mut jobs), None);
+    // The second one was ready to start and stands by now.
+    jobs.put(Ticket { starts: false, mark: 1, ..alone(2, "strict", 5) });
+    assert_eq!(take(&mut jobs), Some(2));
+}
+
+#[test]
 fn a_strict_line_serves_one_after_the_other() {
     let mut jobs = backlog([alone(1, "strict", 5), alone(2, "strict", 0), alone(3, "free", 0)]);
     jobs.set_line(&"strict".into(), 1000, true, &"strict".into());
@@ -262,6 +277,7 @@ fn nothing_is_ever_forgotten() {
                     let kin = dice.below(5).to_string();
                     let mut ticket = ticket(job, &lines[dice.below(2) as usize], dice.below(3) as i32, &kin);
                     (ticket.mark, ticket.rank.urgency) = (dice.below(2), dice.below(3) as u8);
+                    ticket.starts = dice.chance(700);
                     jobs.put(ticket);
                     alive.insert(job);
                 }
