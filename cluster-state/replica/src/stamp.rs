@@ -24,7 +24,8 @@
 //! Entries are on their way for a while, so whoever follows is a little behind whoever leads, and time loses that when
 //! another one leads. No server makes that good at once, although a majority of the clocks shows it: jobs have come
 //! since, and would lose the difference. Time only goes a little faster. A cell that comes up again has stood still for
-//! all of its jobs: whoever leads first asks the others what time it is before it stamps anything.
+//! all of its jobs: whoever leads first asks the others what time it is before it stamps anything. What time was behind
+//! before, as the note of its former process says, it does not take.
 
 use ohm_stdx::bug::{Bug, is_planted};
 
@@ -115,6 +116,8 @@ pub(crate) struct StampClock {
     behind_ms: Option<u64>,
     /// How far the wall clock was ahead before the machine booted, until the boot is counted.
     ahead_ms: Option<i64>,
+    /// How far time was behind the wall clock while the former process was there.
+    was_behind_ms: u64,
     /// The stamp of the last entry applied, as far as it was looked at.
     applied_ms: u64,
     last_ms: u64,
@@ -125,10 +128,10 @@ pub(crate) struct StampClock {
 impl StampClock {
     /// The stamps of a process.
     pub(crate) fn new(noted: Noted) -> Self {
-        let (noted, ahead_ms) = match noted {
-            Noted::Nothing => (None, Some(0)),
-            Noted::ThisBoot(note) => (Some(note), None),
-            Noted::FormerBoot(note) => (None, Some(note.ahead_ms())),
+        let (noted, ahead_ms, was_behind_ms) = match noted {
+            Noted::Nothing => (None, Some(0), 0),
+            Noted::ThisBoot(note) => (Some(note), None, note.ahead_ms()),
+            Noted::FormerBoot(note) => (None, Some(note.ahead_ms()), note.ahead_ms()),
         };
         StampClock {
             anchor: None,
@@ -138,6 +141,7 @@ impl StampClock {
             followed: false,
             behind_ms: None,
             ahead_ms,
+            was_behind_ms: u64::try_from(was_behind_ms).unwrap_or(0),
             applied_ms: 0,
             last_ms: 0,
             stepped: false,
@@ -233,8 +237,8 @@ impl StampClock {
         if let Some(majority_ms) = majority_ms {
             let ahead_ms = majority_ms.saturating_sub(held_ms);
             let behind_ms = self.behind_ms.map_or(ahead_ms, |behind_ms| behind_ms.min(ahead_ms));
-            // A cell that comes up again has stood still for all of its jobs.
-            let behind_ms = if self.begins(leads) { 0 } else { behind_ms };
+            // A cell that comes up again has stood still for all of its jobs, but not for what it was behind before.
+            let behind_ms = if self.begins(leads) { self.was_behind_ms.min(ahead_ms) } else { behind_ms };
             self.behind_ms = Some(behind_ms);
             return Some(ahead_ms - behind_ms).filter(|step_ms| *step_ms > NEAR_MS);
         }
@@ -253,6 +257,11 @@ impl StampClock {
     /// What time it is, without moving it.
     pub(crate) fn shows_ms(&self, now_ms: u64) -> Option<u64> {
         self.anchor.map(|anchor| anchor.stamp_ms + now_ms.saturating_sub(anchor.now_ms))
+    }
+
+    /// Whether it has heard what time it is in the cell, or said so.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.led || self.followed
     }
 
     /// Whether an entry is wanted that says what time it is. Asked once for each step.
@@ -438,5 +447,14 @@ mod tests {
         assert_eq!(stamp_ms, Some(WALL_MS + ASK_MS), "it does not wait for ever");
         let stamp_ms = clock.stamp_ms(among_others(501_000 + ASK_MS, WALL_MS, WALL_MS + 60_000)).unwrap();
         assert!(stamp_ms <= WALL_MS + ASK_MS + 1_100, "jobs have come since");
+    }
+    #[test]
+    fn a_cell_that_comes_up_takes_what_it_stood_still_and_not_what_it_was_behind() {
+        let note = TimeNote { now_ms: 0, stamp_ms: WALL_MS, wall_ms: WALL_MS + 20_000 };
+        for noted in [Noted::ThisBoot(note), Noted::FormerBoot(note)] {
+            let mut clock = StampClock::new(noted);
+            let stamp_ms = clock.stamp_ms(among_others(60_000, WALL_MS, WALL_MS + 80_000));
+            assert_eq!(stamp_ms, Some(WALL_MS + 60_000), "jobs have come since it was 20 s behind");
+        }
     }
 }

@@ -7,6 +7,8 @@ use ohm_log::Members;
 
 /// How often the shell is told at most, while nothing changes.
 const SAY_EVERY_MS: u64 = 10_000;
+/// The shell is told when time has moved by so much against the own wall clock.
+const MOVED_MS: u64 = 1_000;
 
 /// What time it is, and how the clocks differ from that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +22,9 @@ pub struct TimeView {
 /// What the shell is told about time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeWord {
-    /// To be kept for the next process.
-    pub note: TimeNote,
+    /// To be kept for the next process. While this one has neither led nor followed, the note of the former process is
+    /// better: it says how far time was behind when the cell was there.
+    pub note: Option<TimeNote>,
     /// By how much the own wall clock is ahead.
     pub offset_ms: i64,
     /// Whether that is more than is believed, so that time is held.
@@ -35,7 +38,8 @@ pub(crate) struct CellTime {
     pub(crate) witnesses: Witnesses,
     stamps: StampClock,
     voters: Vec<u64>,
-    said: Option<TimeWord>,
+    /// What the shell was told last, and when.
+    said: Option<(u64, TimeWord)>,
 }
 
 impl CellTime {
@@ -64,12 +68,16 @@ impl CellTime {
     }
 
     fn word(&mut self, clock: Clock, stamp_ms: u64) -> Option<TimeWord> {
+        let offset_ms = ahead(clock.wall_ms, stamp_ms);
         let note = TimeNote { now_ms: clock.now_ms, stamp_ms, wall_ms: clock.wall_ms };
-        let offset_ms = note.ahead_ms();
-        let is_held = offset_ms > NEAR_MS as i64;
-        let is_old = |said: &TimeWord| said.note.now_ms + SAY_EVERY_MS <= clock.now_ms;
-        let says = self.said.as_ref().is_none_or(|said| said.is_held != is_held || is_old(said));
-        says.then(|| *self.said.insert(TimeWord { note, offset_ms, is_held }))
+        let note = self.stamps.is_sure().then_some(note);
+        let word = TimeWord { note, offset_ms, is_held: offset_ms > NEAR_MS as i64 };
+        let is_news = |said: &TimeWord| {
+            let moved_ms = said.offset_ms.abs_diff(offset_ms);
+            said.is_held != word.is_held || said.note.is_some() != note.is_some() || moved_ms > MOVED_MS
+        };
+        let says = self.said.is_none_or(|(at_ms, said)| at_ms + SAY_EVERY_MS <= clock.now_ms || is_news(&said));
+        says.then(|| self.said.insert((clock.now_ms, word)).1)
     }
 
     /// The time and the clocks.

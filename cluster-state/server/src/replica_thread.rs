@@ -350,7 +350,7 @@ impl<L: Log> Worker<L> {
             }
             CopyEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
             CopyEffect::Time(word) => {
-                self.time_file.keep(word.note);
+                word.note.into_iter().for_each(|note| self.time_file.keep(note));
                 self.meter.time(word);
             }
             CopyEffect::Alarm(alarm) => {

@@ -132,7 +132,7 @@ impl ServerProcess {
                 let (after_ms, server, starts) = (stage.dice.below(30), self.number, self.shell.starts);
                 stage.agenda.after(after_ms, Event::Encoded { server, starts, purpose, index, pieces });
             }
-            CopyEffect::Time(word) => self.noted = Noted::ThisBoot(word.note),
+            CopyEffect::Time(word) => self.noted = word.note.map_or(self.noted, Noted::ThisBoot),
             CopyEffect::Alarm(Alarm::TailCut { .. }) => stage.count("disk write torn"),
             CopyEffect::Members(_)
             | CopyEffect::Leader { .. }
