@@ -4,8 +4,9 @@
 use crate::history::Broken;
 use crate::p8_hard_constraints::{is_closed, misfit};
 use crate::p10_ledger::Ledger;
+use crate::rooms::ports_meet;
 use ohm_model::resources::PODS;
-use ohm_model::{GroupIndex, GroupSpec, JobId, JobSpec, NodeId, StopPolicy};
+use ohm_model::{GroupIndex, GroupSpec, HostPort, JobId, JobSpec, NodeId, StopPolicy};
 
 /// Why a node does not take a task of a group, as far as it is counted again here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Why {
     /// Too little of this is free.
     Resource(String),
     /// This port is taken.
-    Port(u16),
+    Port(HostPort),
     /// Something that is not counted again.
     Other,
 }
@@ -153,7 +154,9 @@ impl Subject<'_> {
                 is_unsettled || room().free(name) - put < requested(self.wish, name)
             }
             Why::Port(port) => {
-                is_unsettled || room().has_port(*port) || beside().any(|group| group.ports.contains(port))
+                is_unsettled
+                    || room().has_port(*port)
+                    || beside().any(|group| group.ports.iter().any(|other| ports_meet(*port, *other)))
             }
             Why::Other => true,
         }

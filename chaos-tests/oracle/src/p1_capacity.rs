@@ -3,14 +3,15 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Amounts, EventKind, GroupSpec, Index, JobId, NodeId, resources};
+use crate::rooms::users_of_ports;
+use ohm_model::{Amounts, EventKind, GroupSpec, HostPort, Index, JobId, NodeId, resources};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 struct Node {
     capacity: Amounts,
     used: Amounts,
-    ports: BTreeMap<u16, u32>,
+    ports: BTreeMap<HostPort, u32>,
 }
 
 /// The books of all nodes and jobs.
@@ -70,7 +71,7 @@ impl Capacity {
                 broken.push(Broken::new("P1", what));
             }
         }
-        if let Some((port, users)) = found.ports.iter().find(|(_, users)| **users > 1) {
+        if let Some((port, users)) = users_of_ports(&found.ports).find(|(_, users)| *users > 1) {
             broken.push(Broken::new("P1", format!("entry {index}: port {port} of node {node} has {users} users")));
         }
     }

@@ -3,7 +3,7 @@
 use crate::books::{Books, NodeBook, Standing};
 use crate::quota::asks;
 use ohm_model::resources::{DEVICE_MILLI, PODS, device_count, is_extended};
-use ohm_model::{Amounts, GroupSpec, JobId, NodeId};
+use ohm_model::{Amounts, GroupSpec, HostPort, JobId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The free room of every node.
@@ -14,7 +14,7 @@ pub(crate) type Rooms = BTreeMap<NodeId, Room>;
 pub(crate) struct Room {
     free: Amounts,
     devices: BTreeMap<String, Devices>,
-    ports: BTreeSet<u16>,
+    ports: BTreeSet<HostPort>,
     tasks: BTreeMap<(JobId, u16), u32>,
 }
 
@@ -94,7 +94,7 @@ impl Room {
         let here = self.tasks.entry((job, index)).or_insert(0);
         *here += 1;
         let within = group.max_per_node == 0 || *here <= group.max_per_node;
-        let is_open = group.ports.iter().all(|port| !self.ports.contains(port));
+        let is_open = group.ports.iter().all(|port| !self.has_port(*port));
         let mut asked = group.requests.iter().filter(|(_, amount)| **amount > 0);
         let are_met = asked.clone().all(|(name, amount)| match self.devices.get(name) {
             Some(devices) => devices.meets(*amount),
@@ -112,7 +112,25 @@ impl Room {
     }
 
     /// Whether somebody has this port.
-    pub(crate) fn has_port(&self, port: u16) -> bool {
-        self.ports.contains(&port)
+    pub(crate) fn has_port(&self, port: HostPort) -> bool {
+        self.ports.iter().any(|other| ports_meet(port, *other))
     }
+}
+
+/// Whether two tasks of a node can't have both: TCP and UDP are worlds apart, and so are two addresses; what is taken
+/// on no address in particular is taken on each.
+pub(crate) fn ports_meet(one: HostPort, other: HostPort) -> bool {
+    match (one.address, other.address) {
+        _ if one.port != other.port || one.protocol != other.protocol => false,
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    }
+}
+
+/// How many have each port, those counted that have one it meets.
+pub(crate) fn users_of_ports(ports: &BTreeMap<HostPort, u32>) -> impl Iterator<Item = (&HostPort, u32)> {
+    ports.iter().filter(|(_, users)| **users > 0).map(|(port, _)| {
+        let meeting = ports.iter().filter(|(other, _)| ports_meet(*port, **other));
+        (port, meeting.map(|(_, users)| users).sum())
+    })
 }

@@ -8,8 +8,10 @@ use crate::facts::{Fact, Rules};
 use crate::history::Broken;
 use crate::p6_admission::Admissions;
 use crate::p8_hard_constraints::objection;
+use crate::rooms::users_of_ports;
 use ohm_model::{
-    Amounts, EventKind, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, RepairPolicy, TopologyMode, resources,
+    Amounts, EventKind, GroupSpec, HostPort, Index, JobId, JobSpec, NodeHealth, NodeId, RepairPolicy, TopologyMode,
+    resources,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,7 +144,7 @@ impl Spares {
         let spares: Vec<((JobId, u16), &GroupSpec, u32)> = self.held.iter().filter_map(here).collect();
         let Some(book) = books.nodes.get(&node).filter(|_| !spares.is_empty()) else { return };
         let mut needed = Amounts::new();
-        let mut ports: BTreeMap<u16, u32> = BTreeMap::new();
+        let mut ports: BTreeMap<HostPort, u32> = BTreeMap::new();
         for (_, spec, count) in &spares {
             add(&mut needed, &mut ports, spec, *count);
         }
@@ -161,7 +163,8 @@ impl Spares {
                 broken.push(Broken::new("P1", what));
             }
         }
-        if let Some((port, users)) = ports.iter().find(|(port, users)| **users > 1 && asked_ports.contains_key(port)) {
+        let is_asked = |port: &HostPort| asked_ports.contains_key(port);
+        if let Some((port, users)) = users_of_ports(&ports).find(|(port, users)| *users > 1 && is_asked(port)) {
             let what = format!("entry {index}: port {port} of node {node} has {users} users, the spares there counted");
             broken.push(Broken::new("P1", what));
         }
@@ -235,7 +238,7 @@ impl Spares {
     }
 }
 
-fn add(needed: &mut Amounts, ports: &mut BTreeMap<u16, u32>, spec: &GroupSpec, count: u32) {
+fn add(needed: &mut Amounts, ports: &mut BTreeMap<HostPort, u32>, spec: &GroupSpec, count: u32) {
     for (resource, amount) in &spec.requests {
         *needed.entry(resource.clone()).or_insert(0) += amount * i64::from(count);
     }

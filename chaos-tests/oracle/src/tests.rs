@@ -26,8 +26,8 @@ mod waiting_bounds;
 
 use super::*;
 use ohm_model::{
-    Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, SessionId, StopCause, TopologyMode, TopologyRequest,
+    Class, Envelope, Event, EventKind, Exit, GroupSpec, HostPort, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth,
+    NodeId, NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, SessionId, StopCause, TopologyMode, TopologyRequest,
     TopologySlice, TopologySpec,
 };
 use std::sync::Arc;
@@ -151,8 +151,25 @@ fn p1_sees_a_node_over_its_capacity() {
 #[test]
 fn p1_sees_a_port_given_twice() {
     let mut history = History::default();
-    history.node(0, node("a", &[])).job(0, job("j", 2, |job| job.groups[0].ports = vec![80]));
+    history.node(0, node("a", &[])).job(0, job("j", 2, |job| job.groups[0].ports = vec![HostPort::tcp(80)]));
     assert_eq!(history.happened(vec![placed(0, 0, 2, 0)]).broken(), ["P1"]);
+}
+
+#[test]
+fn p1_tells_ports_by_protocol_and_address() {
+    let broken = |one: &str, other: &str| {
+        let mut history = History::default();
+        history.node(0, node("a", &[]));
+        for (at, port) in [(0, one), (1, other)] {
+            let ports = vec![port.parse().unwrap()];
+            history.job(at, job(&format!("j{at}"), 1, |job| job.groups[0].ports = ports));
+        }
+        history.happened(vec![placed(0, 0, 1, 0), placed(1, 0, 1, 0)]).broken()
+    };
+    assert_eq!(broken("80", "10.0.0.1:80"), ["P1"]);
+    assert_eq!(broken("10.0.0.1:80", "10.0.0.1:80"), ["P1"]);
+    assert!(broken("80", "80/UDP").is_empty());
+    assert!(broken("10.0.0.2:80", "10.0.0.1:80").is_empty());
 }
 
 #[test]

@@ -21,8 +21,8 @@ use crate::report::Report;
 use ohm_cell::{Cell, TaskState};
 use ohm_framework::SchedulerConfig;
 use ohm_model::{
-    Amounts, Class, Command, GroupSpec, Incarnation, JobSpec, NodeSpec, OnDisconnect, QueueSpec, Reconcile, TaskSpec,
-    TopologyMode, TopologyRequest,
+    Amounts, Class, Command, GroupSpec, HostPort, Incarnation, JobSpec, NodeSpec, OnDisconnect, QueueSpec, Reconcile,
+    TaskSpec, TopologyMode, TopologyRequest,
 };
 use ohm_oracle::Broken;
 use words::Words;
@@ -304,7 +304,7 @@ fn read_job(words: &mut Words<'_>) -> Result<JobSpec, String> {
             "cpu" | "memory" => drop(group.requests.insert(word.into(), words.number("an amount")? as i64)),
             "lasting" => group.task.sim_duration_ms = words.time_ms()?,
             "failing" => group.task.sim_exit_code = 1,
-            "port" => group.ports = vec![words.number("a port")? as u16],
+            "port" => group.ports = vec![HostPort::tcp(words.number("a port")? as u16)],
             "required" => {
                 let level = words.word("a level")?.into();
                 group.topology = TopologyRequest { mode: TopologyMode::Required, level, ..Default::default() };

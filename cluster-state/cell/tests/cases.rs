@@ -26,7 +26,7 @@ fn every_reason_for_a_conflict_has_a_case() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
     let said: String = files.map(|text| text.split_once(DIVIDER).unwrap().1.to_string()).collect();
-    let (resource, port) = (ohm_model::ResourceId(0), 0);
+    let (resource, port) = (ohm_model::ResourceId(0), ohm_model::HostPort::tcp(80));
     for reason in [
         ConflictReason::NodeGone,
         ConflictReason::NodeNotReady,

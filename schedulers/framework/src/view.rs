@@ -1,7 +1,7 @@
 //! What a planner is shown: its copy of the cell with an overlay of what its own scheduler has under way.
 
 use ohm_cell::{Cell, Job, Overlay, QuotaLeft, WhatIf};
-use ohm_model::{GroupIndex, Index, JobGuard, JobId, NodeId, ResourceId, Role, SessionId, ShapeId};
+use ohm_model::{GroupIndex, HostPort, Index, JobGuard, JobId, NodeId, ResourceId, Role, SessionId, ShapeId};
 use ohm_stdx::RangeSet;
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether a host port is taken on `node`.
-    pub fn port_taken(&self, node: NodeId, port: u16) -> bool {
+    pub fn port_taken(&self, node: NodeId, port: HostPort) -> bool {
         self.what.port_taken(node, port)
     }
 

@@ -8,8 +8,8 @@ use ohm_framework::{
     SchedulerCore, SchedulerEffect, SchedulerInput, Standing, TRANSACTION_BYTES_MAX, View, Work,
 };
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, Index, JobId, NodeId, Placement, Sequence, SessionId,
-    Shard, TaskIndex, Transaction,
+    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, HostPort, Index, JobId, NodeId, Placement, Sequence,
+    SessionId, Shard, TaskIndex, Transaction,
 };
 use ohm_stdx::Prng;
 use world::{World, job};
@@ -183,7 +183,7 @@ fn entries_that_were_seen_are_passed_over() {
 #[test]
 fn holds_are_exact() {
     let mut spec = job("array", Class::BATCH, 1_000, 1, 250);
-    spec.groups[0].ports = vec![8_080];
+    spec.groups[0].ports = vec![HostPort::tcp(8_080)];
     let world = world(1_000, vec![spec]);
     let cell = &world.reference;
     let id = cell.jobs().find("array").expect("it is there").id;
@@ -199,7 +199,7 @@ fn holds_are_exact() {
         let on_node = |node| view.live_on(id, GroupIndex(0), node);
         assert_eq!((0..3).map(|node| i64::from(on_node(NodeId(node)))).sum::<i64>(), tasks);
         for (node, _) in cell.nodes().iter() {
-            assert_eq!(view.port_taken(node, 8_080), on_node(node) > 0);
+            assert_eq!(view.port_taken(node, HostPort::tcp(8_080)), on_node(node) > 0);
         }
     };
     for first in 0..500 {

@@ -4,7 +4,7 @@ use crate::world;
 
 use ohm_cell::{Finish, JobState};
 use ohm_framework::{Answer, explain_job};
-use ohm_model::{Class, Command, NodeConclusion, NodeHealth, QueueSpec};
+use ohm_model::{Class, Command, HostPort, NodeConclusion, NodeHealth, QueueSpec};
 use std::collections::BTreeMap;
 use world::first_fit::FirstFit;
 use world::{World, group, job};
@@ -42,7 +42,7 @@ fn submit_some(world: &mut World, round: u64) {
         main.elastic = world.dice.chance(300);
         main.max_per_node = world.dice.below(3) as u32;
         if world.dice.chance(100) {
-            main.ports = vec![8_000 + world.dice.below(2) as u16];
+            main.ports = vec![HostPort::tcp(8_000 + world.dice.below(2) as u16)];
         }
         if world.dice.chance(200) {
             // First fit fills one group after the other: with room to choose, less room could let it place more.

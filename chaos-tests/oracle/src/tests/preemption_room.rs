@@ -4,8 +4,8 @@ use super::preemption::{of, queue};
 use super::*;
 use ohm_model::PreemptionReason::{InClusterQueue, LowerPriority};
 use ohm_model::{
-    GroupIndex, Nomination, PreemptionNeed, PreemptionPolicy, PreemptionReason, Purpose, QueuePreemption, TaskIndex,
-    Victim,
+    GroupIndex, HostPort, Nomination, PreemptionNeed, PreemptionPolicy, PreemptionReason, Purpose, QueuePreemption,
+    TaskIndex, Victim,
 };
 
 const TAKER: u32 = 0;
@@ -56,7 +56,7 @@ fn p11_nobody_is_stopped_for_room_that_is_not_needed_or_not_there() {
     assert_eq!(judged(&mut full(2, |_, _| {}), one(), 0), ["P11"], "it gets nothing of it");
     let ports = |name: &str, spec: &mut JobSpec| {
         if name != "low1" {
-            (spec.groups[0].count, spec.groups[0].ports) = (1, vec![80]);
+            (spec.groups[0].count, spec.groups[0].ports) = (1, vec![HostPort::tcp(80)]);
         }
     };
     assert_eq!(judged(&mut full(1, ports), one(), 1), ["P11"], "the other one has its port");

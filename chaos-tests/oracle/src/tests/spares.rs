@@ -1,7 +1,7 @@
 //! Room held for tasks that a group may lose.
 
 use super::*;
-use ohm_model::{Grain, JobGuard, Shard, Transaction, Verdict};
+use ohm_model::{Grain, HostPort, JobGuard, Shard, Transaction, Verdict};
 
 fn held(job: u32, node: u32, count: u32) -> EventKind {
     EventKind::SpareHeld { job: JobId::new(job, 0), name: "j".into(), group: 0, node: NodeId(node), count }
@@ -51,7 +51,7 @@ fn p1_counts_spares_beside_what_stands() {
 fn p1_sees_a_port_kept_for_two() {
     let with_port = |name: &str| {
         let mut spec = spared(name, 1, 1);
-        spec.groups[0].ports = vec![80];
+        spec.groups[0].ports = vec![HostPort::tcp(80)];
         spec
     };
     for (node, expected) in [(1, vec![]), (0, vec!["P1"])] {

@@ -2,13 +2,14 @@
 
 use super::preemption::of_job;
 use crate::layout::{PUT_TAINT, QUEUES, TAINT};
+use core::net::{IpAddr, Ipv4Addr};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::is_extended;
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
-    Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors, TaskSpec, TopologyMode,
-    TopologyRequest, TopologySlice,
+    Class, GroupSpec, HostPort, JobSpec, OnDisconnect, Protocol, Reconcile, RepairPolicy, RepairSpec, Survivors,
+    TaskSpec, TopologyMode, TopologyRequest, TopologySlice,
 };
 use ohm_stdx::{Prng, hash};
 
@@ -114,13 +115,26 @@ fn leader_of(group: &GroupSpec) -> GroupSpec {
     GroupSpec { name: "leader".into(), count: 1, min_count: 1, place_with: "team".into(), ..group.clone() }
 }
 
+/// A host port: of most groups on all addresses, of some on one of them or of another protocol.
+fn port(number: u16, count: u32) -> HostPort {
+    let one = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    match count % 5 {
+        1 => HostPort::on(number, Protocol::Udp, None),
+        2 => HostPort::on(number, Protocol::Tcp, Some(one)),
+        _ => HostPort::tcp(number),
+    }
+}
+
 fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
     let count = dice.between(1, most) as u32;
     let gang = dice.chance(500) && class != Class::SERVICE;
     let min_count = if gang { dice.between(1, u64::from(count)) as u32 } else { 1 };
     let endless = class == Class::SERVICE;
-    let ports =
-        if dice.chance(if endless { 400 } else { 60 }) { vec![8080 + dice.below(2) as u16] } else { Vec::new() };
+    let ports = if dice.chance(if endless { 400 } else { 60 }) {
+        vec![port(8080 + dice.below(2) as u16, count)]
+    } else {
+        Vec::new()
+    };
     let mut requests = vec![
         ("cpu".to_string(), dice.between(1, 20) as i64 * 100),
         ("memory".to_string(), dice.between(1, 8) as i64 * (256 << 20)),

@@ -7,9 +7,9 @@ use crate::state::runs::Run;
 use crate::state::shapes::Shape;
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Grain, GroupIndex, GroupSpec, Incarnation, Index, JobGuard,
-    JobSpec, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, OnDisconnect, Outcome, Placement, QueueSpec, Role,
-    RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction,
+    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Grain, GroupIndex, GroupSpec, HostPort, Incarnation, Index,
+    JobGuard, JobSpec, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, OnDisconnect, Outcome, Placement,
+    QueueSpec, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction,
 };
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl World {
             min_count: 1,
             elastic: true,
             requests: amounts(1_000, 1_000),
-            ports: vec![80],
+            ports: vec![HostPort::tcp(80)],
             ..GroupSpec::gang("main", 4)
         };
         let spec = JobSpec {
@@ -117,7 +117,7 @@ impl World {
         let cell = &mut self.cell;
         let id = cell.jobs.find("web").unwrap().id;
         let mut spec = (*cell.jobs.get(id).unwrap().spec).clone();
-        (spec.groups[0].requests, spec.groups[0].ports) = (amounts(2_000, 2_000), vec![81]);
+        (spec.groups[0].requests, spec.groups[0].ports) = (amounts(2_000, 2_000), vec![HostPort::tcp(81)]);
         let shape = Shape::of(&spec.groups[0], &mut cell.resources, &mut cell.quota.columns).unwrap();
         let joined = cell.shapes.join(shape);
         let job = cell.jobs.get_mut(id).unwrap();
@@ -176,7 +176,7 @@ fn side_by_side() -> World {
         (world.charged(), world.free_cpu(0), world.free_cpu(1), world.free_cpu(2)),
         (6_000, 1_000, 3_000, 2_000)
     );
-    assert_eq!(world.cell.nodes().get(NodeId(0)).unwrap().ports, [80, 81]);
+    assert_eq!(world.cell.nodes().get(NodeId(0)).unwrap().ports, [HostPort::tcp(80), HostPort::tcp(81)]);
     world
 }
 

@@ -9,7 +9,7 @@ use crate::state::nodes::{DRAINING, NOMINATED, NodeRecord, PRESENT, READY, SHRUN
 use crate::state::release::Release;
 use crate::state::runs::Run;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{NodeHealth, NodeId, ResourceId, ShapeId};
+use ohm_model::{HostPort, NodeHealth, NodeId, ResourceId, ShapeId};
 use std::collections::BTreeMap;
 /// What has room on a node, by its shape and devices: a live run, or one that came back and lives on.
 type Standing<'a> = (ShapeId, &'a [u64]);
@@ -71,7 +71,7 @@ fn check_node_details(
     broken: &mut Vec<String>,
 ) {
     let name = &record.spec.name;
-    let mut ports: Vec<u16> = Vec::new();
+    let mut ports: Vec<HostPort> = Vec::new();
     let mut devices: BTreeMap<(ResourceId, u32), i64> = BTreeMap::new();
     for (shape, masks) in standing {
         let Some(shape) = cell.shapes.get(*shape) else { continue };
@@ -82,7 +82,8 @@ fn check_node_details(
         }
     }
     ports.sort_unstable();
-    if ports != record.ports || ports.windows(2).any(|pair| pair[0] == pair[1]) {
+    let meet = ports.iter().any(|port| port.met_in(&ports).count() > 1);
+    if ports != record.ports || meet {
         broken.push(format!("P1: node {name}: ports {:?} are marked, {ports:?} are held", record.ports));
     }
     for bank in &record.devices {

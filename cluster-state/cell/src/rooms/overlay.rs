@@ -7,7 +7,7 @@ use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::quota::{QueueId, Quota};
 use crate::state::shapes::{Shape, Shapes};
-use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId, ShapeId, Victim};
+use ohm_model::{FlavorResource, GroupIndex, HostPort, JobId, NodeId, ResourceId, ShapeId, Victim};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive tasks of a group and where they go: (first, count, node).
@@ -22,7 +22,7 @@ pub struct Overlay {
     nodes: Grid,
     /// What is added to the usage of queues and cohorts, by flavor and resource.
     pub(crate) queues: Grid,
-    ports: BTreeMap<(NodeId, u16), i32>,
+    ports: BTreeMap<(NodeId, HostPort), i32>,
     devices: BTreeMap<(NodeId, ResourceId), [i16; 64]>,
     /// Tasks by group and node, as far as those who take room tell.
     on_node: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
@@ -77,7 +77,7 @@ enum Step {
     /// What a queue is charged for so many tasks of a shape.
     Charged(QueueId, ShapeId, i32),
     Quota(QueueId, FlavorResource, i64),
-    Port(NodeId, u16, i32),
+    Port(NodeId, HostPort, i32),
     Devices(NodeId, ResourceId, u64, i16),
     OnNode(JobId, NodeId, i32),
     Moved(JobId, NodeId, u32),
@@ -234,13 +234,15 @@ impl Overlay {
         }
     }
 
-    /// How often `port` of `node` is taken more than the cell counts.
-    pub(super) fn port(&self, node: NodeId, port: u16) -> i32 {
-        self.ports.get(&(node, port)).copied().unwrap_or(0)
+    /// Ports of `node` that meet `port`, and how often each is taken more than the cell counts.
+    pub(super) fn ports_met(&self, node: NodeId, port: HostPort) -> impl Iterator<Item = (HostPort, i32)> + '_ {
+        let alike = self.ports.range((node, HostPort::tcp(port.port))..);
+        let alike = alike.take_while(move |((of, other), _)| (*of, other.port) == (node, port.port));
+        alike.map(|((_, other), by)| (*other, *by)).filter(move |(other, _)| other.meets(port))
     }
 
     /// Takes a port so often; below zero gives back.
-    pub(crate) fn take_port(&mut self, group: GroupIndex, node: NodeId, port: u16, by: i32) {
+    pub(crate) fn take_port(&mut self, group: GroupIndex, node: NodeId, port: HostPort, by: i32) {
         add(&mut self.ports, (node, port), by);
         self.steps.push((group, Step::Port(node, port, by)));
     }
@@ -449,7 +451,7 @@ mod tests {
         let from = over.savepoint();
         add_amounts(&mut over.nodes, node, &[(resource, 5)], 1);
         over.steps.push((group, Step::Amount(node, resource, 5)));
-        over.take_port(group, node, 80, 1);
+        over.take_port(group, node, HostPort::tcp(80), 1);
         over.take_devices(group, node, resource, (0b101, 300));
         over.add_on_node(job, group, node, 3);
         over.add_moved(job, group, node, 3);

@@ -10,7 +10,7 @@ use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
 use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::shapes::Shape;
-use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId, Victim};
+use ohm_model::{FlavorResource, GroupIndex, HostPort, JobId, NodeId, ResourceId, Victim};
 use ohm_stdx::RangeSet;
 
 /// The cell as it would be.
@@ -29,11 +29,12 @@ impl<'a> WhatIf<'a> {
         self.cell.nodes.free(node, resource).saturating_sub(self.over.taken(node, resource))
     }
 
-    /// Whether a task has `port` of `node`.
-    pub fn port_taken(&self, node: NodeId, port: u16) -> bool {
+    /// Whether a task has a port of `node` that meets `port`.
+    pub fn port_taken(&self, node: NodeId, port: HostPort) -> bool {
         let Some(record) = self.cell.nodes.get(node) else { return true };
-        let counted = record.ports.binary_search(&port).is_ok();
-        i32::from(counted) + self.over.port(node, port) > 0
+        let over = || self.over.ports_met(node, port);
+        let is_given_back = |taken| over().any(|(other, by)| other == taken && by < 0);
+        port.met_in(&record.ports).any(|taken| !is_given_back(taken)) || over().any(|(_, by)| by > 0)
     }
 
     /// Free thousandths of one device; nothing when the node does not track devices of `resource` singly, or has no

@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::state::shapes::ClassMiss;
-use ohm_model::{NodeId, ResourceId, Taint};
+use ohm_model::{HostPort, NodeId, ResourceId, Taint};
 use serde::{Deserialize, Serialize};
 
 /// The first rule that keeps a group away from a node. Nodes are counted by it, in the order the rules are asked.
@@ -31,7 +31,7 @@ pub enum Miss {
     /// Enough is free of this device resource in sum, but not on whole devices or not on one device.
     Devices(ResourceId),
     /// A port is taken.
-    Port(u16),
+    Port(HostPort),
     /// The group's limit per node is reached.
     LimitPerNode,
     /// The room is kept for a nominated job.

@@ -7,7 +7,7 @@ use crate::state::release::Release;
 use ohm_model::brought::{REQUEST_LABEL, releasing_taint, request_taint};
 use ohm_model::condition::FLAPPING_TAINT;
 use ohm_model::{
-    ClassId, ConditionAction, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint,
+    ClassId, ConditionAction, HostPort, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint,
     TaintEffect,
 };
 use ohm_stdx::{Chunked, ChunkedMap};
@@ -66,7 +66,7 @@ pub struct NodeRecord {
     /// Devices tracked singly, by resource.
     pub devices: Vec<DeviceBank>,
     /// Taken host ports, ascending.
-    pub ports: Vec<u16>,
+    pub ports: Vec<HostPort>,
     /// The entry that gave it its present address.
     pub addressed: Index,
     /// What its agent finds wrong with it, by kind.

@@ -6,7 +6,8 @@ use crate::state::flavors::{NO_FLAVOR, QuotaColumns};
 use crate::state::resources::{PODS, ResourceNames};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    ClassId, FlavorResource, GroupSpec, ResourceId, SelectorTerm, ShapeId, Taint, TaintEffect, Toleration, resources,
+    ClassId, FlavorResource, GroupSpec, HostPort, ResourceId, SelectorTerm, ShapeId, Taint, TaintEffect, Toleration,
+    resources,
 };
 use ohm_stdx::Slab;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub struct Shape {
     /// Taints it tolerates.
     pub tolerations: Vec<Toleration>,
     /// Ports each task takes.
-    pub ports: Vec<u16>,
+    pub ports: Vec<HostPort>,
     /// Most tasks of one group on one node; 0 is no limit.
     pub max_per_node: u32,
     /// Whether it names single hosts, so that a class alone does not decide.

@@ -5,14 +5,20 @@ use crate::profiles::own_class;
 use crate::state::{GPU, LEVELS};
 use crate::world::{PEOPLE, World};
 use ohm_model::{
-    AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, Incarnation, JobId,
-    JobSpec, Lease, NodeConclusion, NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass,
+    AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, HostPort, Incarnation,
+    JobId, JobSpec, Lease, NodeConclusion, NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass,
     QueueSpec, Reconcile, RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint,
     TaintEffect, TaintPattern, Toleration, TolerationOperator, TopologyMode,
 };
 
 pub(crate) const NODES: u64 = 5;
 const JOBS: u64 = 6;
+
+/// Ports that do not meet each other, of which some meet some of other groups.
+fn ports(dice: &mut ohm_stdx::Prng) -> Vec<HostPort> {
+    let sets = ["80 443", "443", "10.0.0.1:80", "10.0.0.2:80 443/UDP", "80/UDP 80"];
+    sets[dice.below(5) as usize].split(' ').map(|port| port.parse().unwrap()).collect()
+}
 
 fn name_of_class(number: u64) -> String {
     format!("p{number}")
@@ -307,7 +313,7 @@ impl World {
             affinity: Vec::new(),
             preferred: Vec::new(),
             tolerations: Vec::new(),
-            ports: if dice.chance(150) { vec![80, 443][dice.below(2) as usize..].to_vec() } else { Vec::new() },
+            ports: if dice.chance(150) { ports(dice) } else { Vec::new() },
             max_per_node: if dice.chance(150) { dice.between(1, 2) as u32 } else { 0 },
             spares: if dice.chance(400) { dice.between(1, 3) as u32 } else { 0 },
             spread: Default::default(),

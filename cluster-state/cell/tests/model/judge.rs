@@ -1,10 +1,11 @@
 //! Judging a transaction the slow way: each task is really placed on a copy of the model, one after the other.
 
+use crate::state::ports_meet;
 use crate::state::{GPU, Phase, Plain, PlainRun, State, request};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Amounts, ClassId, ConflictReason, Grain, Guard, Index, JobGuard, JobId, NodeId, Placement, RunRef, SessionId,
-    Shard, StopCause, Transaction,
+    Amounts, ClassId, ConflictReason, Grain, Guard, HostPort, Index, JobGuard, JobId, NodeId, Placement, RunRef,
+    SessionId, Shard, StopCause, Transaction,
 };
 use std::collections::BTreeSet;
 
@@ -270,9 +271,11 @@ impl Plain {
         let spec = &job.spec.groups[usize::from(group)];
         let passes = self.goes_before_heads((id, group), placement.first.0);
         self.try_amounts((id, group, task), passes, node, facts)?;
-        let taken = |port: &&u16| {
+        let taken = |port: &&HostPort| {
             let held = !self.adopts && self.is_port_held((id, group), node, **port);
-            held || self.occupants(node).any(|run| self.group_of(run).ports.contains(port))
+            held || self
+                .occupants(node)
+                .any(|run| self.group_of(run).ports.iter().any(|other| ports_meet(*other, **port)))
         };
         // A second task of one row misses the first port, another row the first one that is taken.
         let missed = if same_row { spec.ports.first() } else { spec.ports.iter().find(taken) };

@@ -2,10 +2,10 @@
 
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
-use crate::state::{GPU, Phase, Plain, PlainKept, PlainRun, State, request};
+use crate::state::{GPU, Phase, Plain, PlainKept, PlainRun, State, ports_meet, request};
 use ohm_model::{
-    ClassId, Grain, GroupSpec, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Reconcile,
-    RunRef, StopCause, Transaction,
+    ClassId, Grain, GroupSpec, HostPort, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement,
+    Reconcile, RunRef, StopCause, Transaction,
 };
 use std::cmp::Reverse;
 
@@ -141,7 +141,10 @@ impl Plain {
 
     fn fits(&self, run: &PlainRun, spec: &GroupSpec) -> bool {
         let amounts = request(spec).iter().all(|(name, amount)| self.free(run.node, name) >= *amount);
-        let taken = |port: &u16| self.occupants(run.node).any(|other| self.group_of(other).ports.contains(port));
+        let taken = |port: &HostPort| {
+            self.occupants(run.node)
+                .any(|other| self.group_of(other).ports.iter().any(|other| ports_meet(*other, *port)))
+        };
         let (present, used) = self.devices(run.node);
         let gpu = spec.requests.get(GPU).copied().unwrap_or(0);
         let lacks = |device: u32| device >= present || 1000 - used.get(&device).copied().unwrap_or(0) < gpu.min(1000);

@@ -2,11 +2,11 @@
 
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
-use crate::state::{Alarm, GPU, Phase, Plain, PlainHold, State, request};
+use crate::state::{Alarm, GPU, Phase, Plain, PlainHold, State, ports_meet, request};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ConditionKind, ConflictReason, Grain, JobId, NodeCondition, NodeId, Nomination, Placement, Purpose, RunRef,
-    StopCause, TaintEffect, TopologyMode, Transaction,
+    ConditionKind, ConflictReason, Grain, HostPort, JobId, NodeCondition, NodeId, Nomination, Placement, Purpose,
+    RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,7 @@ impl Plain {
         self.holds.iter().filter(of_group).map(|hold| hold.count).sum()
     }
 
-    pub(crate) fn is_port_held(&self, group: (JobId, u16), node: NodeId, port: u16) -> bool {
+    pub(crate) fn is_port_held(&self, group: (JobId, u16), node: NodeId, port: HostPort) -> bool {
         let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_head());
         here.any(|hold| {
             let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
@@ -88,7 +88,7 @@ impl Plain {
                 true => hold.job != group.0 && holder.priority >= own.priority,
                 false => (hold.job, hold.group) != group,
             };
-            binds && holder.groups[usize::from(hold.group)].ports.contains(&port)
+            binds && holder.groups[usize::from(hold.group)].ports.iter().any(|other| ports_meet(*other, port))
         })
     }
 
@@ -338,14 +338,19 @@ impl Plain {
                 return Err(ConflictReason::Held);
             }
         }
-        let taken = |port: &&u16| {
-            let by_run = self.occupants(node).any(|run| self.group_of(run).ports.contains(port));
-            let owed =
-                |hold: &PlainHold| self.jobs[&hold.job].spec.groups[usize::from(hold.group)].ports.contains(port);
+        let taken = |port: &&HostPort| {
+            let by_run =
+                self.occupants(node).any(|run| self.group_of(run).ports.iter().any(|other| ports_meet(*other, **port)));
+            let owed = |hold: &PlainHold| {
+                self.jobs[&hold.job].spec.groups[usize::from(hold.group)]
+                    .ports
+                    .iter()
+                    .any(|other| ports_meet(*other, **port))
+            };
             let by_hold = own > 0
                 || self.is_port_held((id, group), node, **port)
                 || self.owed_to_later((id, group), node).any(owed);
-            by_run || by_hold || here().any(|row| spec_of(row).ports.contains(port))
+            by_run || by_hold || here().any(|row| spec_of(row).ports.iter().any(|other| ports_meet(*other, **port)))
         };
         let missed = spec.ports.iter().find(taken).or(spec.ports.first().filter(|_| row.count > 1));
         if let Some(port) = missed {

@@ -2,13 +2,13 @@
 
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
-use crate::state::{GPU, Phase, Plain, PlainHold, State, request};
+use crate::state::{GPU, Phase, Plain, PlainHold, State, ports_meet, request};
 use crate::world::World;
 use ohm_cell::Job;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ConflictReason, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement, Purpose, TaskIndex, TopologyMode,
-    Transaction,
+    ConflictReason, GroupIndex, HostPort, JobId, NodeHealth, NodeId, Nomination, Placement, Purpose, TaskIndex,
+    TopologyMode, Transaction,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -169,9 +169,9 @@ impl Plain {
         if !within_quota {
             return Err(ConflictReason::QuotaExceeded);
         }
-        let taken = |port: &&u16| {
-            self.occupants(hold.node).any(|run| self.group_of(run).ports.contains(port))
-                || others.iter().any(|other| group_of(other).ports.contains(port))
+        let taken = |port: &&HostPort| {
+            self.occupants(hold.node).any(|run| self.group_of(run).ports.iter().any(|other| ports_meet(*other, **port)))
+                || others.iter().any(|other| group_of(other).ports.iter().any(|other| ports_meet(*other, **port)))
         };
         if let Some(port) = spec.ports.iter().find(taken).or(spec.ports.first().filter(|_| hold.count > 1)) {
             return Err(ConflictReason::PortTaken(*port));

@@ -5,9 +5,9 @@ use crate::brought::PlainRelease;
 use crate::ready::PlainReady;
 use crate::repair_requests::PlainRequest;
 use ohm_model::{
-    Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition,
-    NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, Taint,
-    TaintEffect, TopologyMode,
+    Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, HostPort, Index, JobId, JobSpec,
+    NodeCondition, NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause,
+    Taint, TaintEffect, TopologyMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const LEVELS: [&str; 2] = ["block", "rack"];
 /// The one extended resource of the model's cells.
 pub(crate) const GPU: &str = "gpu.io/x";
+
+/// Whether two tasks of a node can't have both.
+pub(crate) fn ports_meet(one: HostPort, other: HostPort) -> bool {
+    let on_one_address = one.address.is_none() || other.address.is_none() || one.address == other.address;
+    one.port == other.port && one.protocol == other.protocol && on_one_address
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {

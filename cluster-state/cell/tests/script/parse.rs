@@ -1,7 +1,7 @@
 //! Words of a script as model values.
 
 use ohm_model::{
-    AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease,
+    AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, HostPort, JobSpec, Lease,
     NodeCondition, NodeSpec, OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile,
     RepairPolicy, RepairSpec, Requirement, RunRef, SelectorTerm, Shard, Subqueue, Survivors, Taint, TaintEffect,
     TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind, UsageBasedOrder,
@@ -164,7 +164,7 @@ impl<'a> Words<'a> {
     fn group(&mut self) -> GroupSpec {
         let name = self.need("group name").to_string();
         let count = self.parsed("count", 1);
-        let ports = self.option("ports").map(|ports| ports.split(',').map(|port| port.parse().expect("a port")));
+        let ports = self.option("ports").map(|ports| ports.split(',').map(port));
         let mut group = GroupSpec {
             name,
             count,
@@ -373,4 +373,9 @@ pub(super) fn exit(text: &str) -> Exit {
             None => Exit::Code(code.parse().unwrap_or_else(|_| panic!("{code} is no exit"))),
         },
     }
+}
+
+/// A host port; `0` is one that the cell refuses.
+fn port(text: &str) -> HostPort {
+    if text == "0" { HostPort::tcp(0) } else { text.parse().expect("a port") }
 }

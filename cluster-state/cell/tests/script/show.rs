@@ -343,7 +343,8 @@ impl Script {
             write!(text, "; held down until {}", record.flaps.held_until_ms).unwrap();
         }
         if !record.ports.is_empty() {
-            write!(text, "; ports {:?}", record.ports).unwrap();
+            let ports: Vec<String> = record.ports.iter().map(ToString::to_string).collect();
+            write!(text, "; ports [{}]", ports.join(", ")).unwrap();
         }
         for bank in &record.devices {
             let (name, present) = (self.resource(bank.resource), bank.present);

@@ -214,7 +214,7 @@ fn node() -> NodeSummary {
 }
 
 fn node_detail() -> NodeDetail {
-    let run = NodeRunView {
+    let run_list = vec![NodeRunView {
         job: text(),
         group: text(),
         task: 1,
@@ -223,10 +223,10 @@ fn node_detail() -> NodeDetail {
         pid: 1,
         placed_ms: 1,
         started_ms: 1,
-    };
+    }];
     let leaving = vec![LeavingView { job: text(), staying: 1, stopping: 1, reason: text() }];
     let held = vec![HeldView { job: text(), group: text(), tasks: 1, purpose: text() }];
-    NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1, leaving, held }
+    NodeDetail { summary: node(), registered: 1, ports: vec![text()], run_list, runs_omitted: 1, leaving, held }
 }
 
 fn queue_detail() -> QueueDetail {

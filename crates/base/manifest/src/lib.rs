@@ -53,7 +53,7 @@
 //! | `elastic` | true: grows after its start, as room comes | service true, else false |
 //! | `requests` | quantities by resource, reserved for each task; also under `resources` | its `limits` |
 //! | `limits` | the most of each, at least the request; also under `resources` | memory: the request |
-//! | `ports` | list of host ports of each task | none |
+//! | `ports` | list of host ports of each task: a number, or `{hostPort, protocol: TCP | UDP | SCTP, hostIP}` | none |
 //! | `maxPerNode` | most tasks of the group on one node | no limit |
 //! | `spares` | room for so many more tasks is held once it stands, for lost ones; not for arrays or slices | 0 |
 //! | `spread` | true: over as many nodes as possible; false: on as few | service true, else false |

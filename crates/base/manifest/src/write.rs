@@ -4,13 +4,14 @@
 use crate::decode::{RECONCILE, REPAIR_POLICIES, SURVIVORS};
 use crate::defaults;
 use crate::document::API_VERSION;
+use core::net::IpAddr;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::job::{NAMESPACE_DEFAULT, NOTICE_SIGNALS};
 use ohm_model::resources::{self, Amounts};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairSpec, Requirement, SelectorTerm, SpreadMode, TaskSpec,
-    Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    GroupSpec, HostPort, JobSpec, OnDisconnect, Protocol, Reconcile, RepairSpec, Requirement, SelectorTerm, SpreadMode,
+    TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -114,7 +115,7 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         elastic: other(Some(group.elastic), elastic).flatten(),
         requests: amounts(&group.requests),
         limits: amounts(&group.limits),
-        ports: &group.ports,
+        ports: group.ports.iter().map(port).collect(),
         max_per_node: group.max_per_node,
         spares: group.spares,
         spread: other(Some(group.spread), spread).flatten().map(|spread| spread == SpreadMode::Spread),
@@ -294,8 +295,8 @@ struct Group<'j> {
     requests: BTreeMap<&'j str, Amount>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     limits: BTreeMap<&'j str, Amount>,
-    #[serde(skip_serializing_if = "is_default")]
-    ports: &'j [u16],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<PortDocument>,
     #[serde(skip_serializing_if = "is_default")]
     max_per_node: u32,
     #[serde(skip_serializing_if = "is_default")]
@@ -379,6 +380,30 @@ impl<'j> From<&'j Requirement> for Expression<'j> {
         let operator = format!("{:?}", requirement.operator);
         Expression { key: &requirement.key, operator, values: &requirement.values }
     }
+}
+
+/// A TCP port on all addresses is its number alone.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PortDocument {
+    Number(u16),
+    #[serde(rename_all = "camelCase")]
+    Said {
+        host_port: u16,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        protocol: Option<&'static str>,
+        #[serde(rename = "hostIP", skip_serializing_if = "Option::is_none")]
+        host_ip: Option<IpAddr>,
+    },
+}
+
+fn port(port: &HostPort) -> PortDocument {
+    let HostPort { port: host_port, protocol, address: host_ip } = *port;
+    if *port == HostPort::tcp(host_port) {
+        return PortDocument::Number(host_port);
+    }
+    let protocol = (protocol != Protocol::Tcp).then(|| protocol.name());
+    PortDocument::Said { host_port, protocol, host_ip }
 }
 
 #[derive(Serialize)]

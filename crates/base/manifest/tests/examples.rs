@@ -1,7 +1,7 @@
 //! Every example at the root of the repository is well-formed and means what its comments say.
 
 use ohm_manifest::{Content, parse};
-use ohm_model::{Class, JobSpec, TopologyMode};
+use ohm_model::{Class, HostPort, JobSpec, TopologyMode};
 use std::path::PathBuf;
 
 fn jobs() -> Vec<JobSpec> {
@@ -38,7 +38,10 @@ fn the_examples_are_what_they_say() {
     assert_eq!(shape("training"), (Class::TAS, 4, 4, false));
     assert_eq!(job("training").groups[0].topology.mode, TopologyMode::Required);
     assert_eq!(job("training").groups[0].max_per_node, 2);
-    assert_eq!((job("web").groups[0].ports.as_slice(), job("web").groups[0].max_per_node), (&[8080u16][..], 1));
+    assert_eq!(
+        (job("web").groups[0].ports.as_slice(), job("web").groups[0].max_per_node),
+        (&[HostPort::tcp(8080)][..], 1)
+    );
     let fits_a_virtual_node = |job: &&JobSpec| job.groups.iter().all(|group| group.requests["cpu"] <= 20);
     let mut too_large: Vec<&str> =
         jobs.iter().filter(|job| !fits_a_virtual_node(job)).map(|job| job.name.as_str()).collect();

@@ -1,15 +1,19 @@
 //! What is written reads back the same, so that submitting a printed job again changes nothing.
 
 use ohm_manifest::{Content, parse, to_json, to_yaml, validate};
+use ohm_model::host_port::PROTOCOLS;
 use ohm_model::resources::{Amounts, is_extended};
 use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
-    Class, GroupSpec, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm,
-    SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
+    Class, GroupSpec, HostPort, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement,
+    SelectorTerm, SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    TopologySlice,
 };
-use proptest::collection::{btree_map, btree_set, vec};
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
+use std::net::IpAddr;
 
 fn name() -> impl Strategy<Value = String> {
     "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?"
@@ -143,7 +147,12 @@ fn group() -> impl Strategy<Value = GroupSpec> {
     let counts = (1..1000u32).prop_flat_map(|count| (Just(count), 1..=count));
     let first =
         (counts, any::<bool>(), amounts(), labels(), vec(required_term(), 0..3), vec((1..=100u32, term()), 0..3));
-    let ports = btree_set(1..u16::MAX, 0..4).prop_map(|ports| ports.into_iter().collect());
+    // Two ports of one group may not meet.
+    let ports = btree_map(1..u16::MAX, (select(&PROTOCOLS[..]), option::of(any::<IpAddr>())), 0..4);
+    let ports = ports.prop_map(|ports| {
+        let port = |(port, ((_, protocol), address))| HostPort::on(port, protocol, address);
+        ports.into_iter().map(port).collect()
+    });
     let limit = prop_oneof![Just(0), 1..10u32];
     let spares = prop_oneof![Just(0), 1..4u32];
     let second = (vec(toleration(), 0..3), ports, (limit, spares), any::<bool>(), topology(), value(), task());

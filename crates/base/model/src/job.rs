@@ -1,6 +1,7 @@
 //! Jobs as people ask for them.
 
 use crate::class::{Class, ClassKind};
+use crate::host_port::HostPort;
 use crate::resources::{Amounts, display, is_extended};
 use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
 use crate::topology::{TopologyRequest, TopologySlice};
@@ -193,7 +194,7 @@ pub struct GroupSpec {
     /// Taints it may stand on.
     pub tolerations: Vec<Toleration>,
     /// Host ports each task needs for itself.
-    pub ports: Vec<u16>,
+    pub ports: Vec<HostPort>,
     /// Most tasks of this group on one node; 0 is no limit.
     pub max_per_node: u32,
     /// Room for so many more tasks is held once the group stands, in its domain, for tasks that are lost; never for

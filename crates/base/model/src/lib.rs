@@ -14,6 +14,7 @@ mod contradiction;
 pub mod event;
 pub mod event_kind;
 pub mod head;
+pub mod host_port;
 pub mod ids;
 pub mod job;
 pub mod lease;
@@ -45,6 +46,7 @@ pub use contradiction::TopologyContradiction;
 pub use event::Event;
 pub use event_kind::EventKind;
 pub use head::HeadStart;
+pub use host_port::{HostPort, Protocol};
 pub use ids::{
     ClassId, DomainId, Epoch, FlavorResource, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef,
     Sequence, SessionId, ShapeId, TaskIndex, TaskRef,

@@ -1,5 +1,6 @@
 //! Transactions: what a scheduler wants to be true, and what the log said to it (Omega, EuroSys 2013, section 3.4).
 
+use crate::host_port::HostPort;
 use crate::ids::{ClassId, Epoch, GroupIndex, Index, JobId, NodeId, ResourceId, RunRef, ShapeId, TaskIndex};
 use crate::lease::Shard;
 use crate::preemption::Victim;
@@ -239,7 +240,7 @@ pub enum ConflictReason {
     /// Not enough room in this resource.
     NodeFull(ResourceId),
     /// A port is taken.
-    PortTaken(u16),
+    PortTaken(HostPort),
     /// The group's limit per node would be exceeded, or that of tasks on the move at the same time; or the time to
     /// claim room for a repair is over; or the job may not be the head of its line yet, or for so long; or it waits
     /// because others stopped for it in vain.

@@ -217,7 +217,7 @@ impl Subject<'_> {
     /// How many tasks fit on `node`, where no room is held, beside one task of `leader`, of the `alone` that fit
     /// without it.
     fn room_beside(&self, leader: &Subject<'_>, node: NodeId, alone: u64) -> u64 {
-        if alone == 0 || self.shape.ports.iter().any(|port| leader.shape.ports.contains(port)) {
+        if alone == 0 || self.shape.ports.iter().any(|port| leader.shape.ports.iter().any(|held| held.meets(*port))) {
             return 0;
         }
         let mut room = alone;

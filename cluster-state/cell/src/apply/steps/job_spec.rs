@@ -177,8 +177,8 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     if let Some((name, amount)) = group.requests.iter().find(|(name, amount)| split(name, **amount)) {
         return invalid("requests", format!("{name} is {amount}m; ask for whole devices, or for less than one"));
     }
-    let ports: BTreeSet<u16> = group.ports.iter().copied().collect();
-    if ports.len() != group.ports.len() || ports.contains(&0) {
+    let meets = |at: usize| group.ports[..at].iter().any(|port| port.meets(group.ports[at]));
+    if (0..group.ports.len()).any(|at| group.ports[at].port == 0 || meets(at)) {
         return invalid("ports", "each must be 1 to 65535 and named once".into());
     }
     if group.task.grace_ms > GRACE_MS_MAX {

@@ -6,7 +6,7 @@ use crate::state::nodes::SHRUNK;
 use crate::state::runs::Run;
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{NodeId, ResourceId};
+use ohm_model::{HostPort, NodeId, ResourceId};
 
 /// Takes on `node` what one task of `shape` has there, with these devices.
 pub(crate) fn take_room(tx: &mut Tx<'_>, node: NodeId, shape: &Shape, masks: &[u64]) {
@@ -30,7 +30,7 @@ pub(crate) fn give_room(tx: &mut Tx<'_>, node: NodeId, shape: &Shape, masks: &[u
     settle_shrunk(tx, node);
 }
 
-pub(crate) fn take_ports(tx: &mut Tx<'_>, node: NodeId, ports: &[u16]) {
+pub(crate) fn take_ports(tx: &mut Tx<'_>, node: NodeId, ports: &[HostPort]) {
     if !ports.is_empty() {
         let record = tx.record_mut(node);
         record.ports.extend(ports);

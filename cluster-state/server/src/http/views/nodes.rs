@@ -95,7 +95,7 @@ pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<Node
     Some(NodeDetail {
         summary: node_summary(cell, node)?,
         registered: record.registered.0,
-        ports: record.ports.clone(),
+        ports: record.ports.iter().map(ToString::to_string).collect(),
         runs_omitted: u64::from(cell.runs_on(node)).saturating_sub(run_list.len() as u64),
         run_list,
         leaving: leaving(cell, node),

@@ -1,5 +1,6 @@
 //! One group of a job.
 
+use super::ports::host_port;
 use super::selectors::{node_affinity, toleration};
 use super::{At, Context, Fields};
 use crate::defaults::{self, GroupLeftOpen};
@@ -78,7 +79,7 @@ impl Group {
             affinity: affinity.required,
             preferred: affinity.preferred,
             tolerations: fields.list(cx, "tolerations", toleration),
-            ports: fields.list(cx, "ports", |cx, at| at.whole(cx, 1..=i64::from(u16::MAX))),
+            ports: fields.list(cx, "ports", host_port),
             max_per_node: fields.whole(cx, "maxPerNode", COUNT_RANGE).unwrap_or(0),
             spares: fields.whole(cx, "spares", 0..=*COUNT_RANGE.end()).unwrap_or(0),
             spread: SpreadMode::Pack,

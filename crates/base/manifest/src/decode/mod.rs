@@ -4,6 +4,7 @@
 mod cell;
 mod group;
 mod job;
+mod ports;
 mod preemption;
 mod profile;
 mod provisioning;
@@ -13,6 +14,7 @@ mod value;
 
 pub(crate) use cell::{PREEMPTION_POLICIES, allocation, node, priority_class, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
+pub(crate) use ports::on_node;
 pub(crate) use preemption::scheduling;
 pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;

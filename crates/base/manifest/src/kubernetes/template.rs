@@ -1,7 +1,9 @@
 //! What the pods of a template ask for.
 
+use crate::decode::on_node;
 use crate::decode::{At, Context, Fields};
 use crate::quantity::Rounding;
+use ohm_model::HostPort;
 use ohm_model::resources::{Amounts, is_extended};
 
 /// What one pod asks for and the most it may take, as Kubernetes counts it (KEP-753, KEP-2837): the larger of its
@@ -10,7 +12,7 @@ use ohm_model::resources::{Amounts, is_extended};
 /// before what its containers say. A pod has a limit only of what each of its containers has one of.
 pub(super) fn resources(cx: &mut Context, spec: &Fields<'_>) -> (Amounts, Amounts) {
     let init = spec.list(cx, "initContainers", |cx, at| {
-        let stays = at.node.get("restartPolicy").and_then(crate::tree::Node::as_text) == Some("Always");
+        let stays = stays(&at);
         Some((container(cx, at)?, stays))
     });
     let containers = spec.list(cx, "containers", container);
@@ -36,6 +38,11 @@ pub(super) fn resources(cx: &mut Context, spec: &Fields<'_>) -> (Amounts, Amount
     requests.retain(|_, amount| *amount > 0);
     limits.retain(|name, _| requests.contains_key(name));
     (requests, limits)
+}
+
+/// Whether an init container stays while the pod runs.
+fn stays(at: &At<'_>) -> bool {
+    at.node.get("restartPolicy").and_then(crate::tree::Node::as_text) == Some("Always")
 }
 
 /// What the containers of a pod come to, init containers with whether they stay.
@@ -94,19 +101,23 @@ fn raise(most: &mut Amounts, amounts: &Amounts) {
     }
 }
 
-/// The host ports that the containers of a pod ask for.
-pub(super) fn host_ports(cx: &mut Context, spec: &Fields<'_>) -> Vec<u16> {
-    let mut ports: Vec<u16> = Vec::new();
+/// The host ports that the containers of a pod ask for, init containers that stay among them.
+pub(super) fn host_ports(cx: &mut Context, spec: &Fields<'_>) -> Vec<HostPort> {
+    let mut ports: Vec<HostPort> = Vec::new();
     let of_container = |cx: &mut Context, at: At<'_>| {
         let fields = Fields::open(cx, at, &[])?;
         let ports = fields.list(cx, "ports", |cx, at| {
             let fields = Fields::open(cx, at, &[])?;
-            fields.whole(cx, "hostPort", 0..=i64::from(u16::MAX))
+            let port = fields.whole(cx, "hostPort", 0..=i64::from(u16::MAX)).filter(|port| *port != 0)?;
+            on_node(cx, &fields, port)
         });
         Some(ports)
     };
-    spec.list(cx, "containers", of_container).into_iter().flatten().for_each(|port: u16| {
-        if port != 0 && !ports.contains(&port) {
+    let of_staying = |cx: &mut Context, at: At<'_>| if stays(&at) { of_container(cx, at) } else { Some(Vec::new()) };
+    let mut found = spec.list(cx, "initContainers", of_staying);
+    found.extend(spec.list(cx, "containers", of_container));
+    found.into_iter().flatten().for_each(|port: HostPort| {
+        if !ports.contains(&port) {
             ports.push(port);
         }
     });

@@ -145,11 +145,15 @@ fn ports(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     let field = || at().field("ports");
     let number = group.ports.len();
     findings.expect(number <= PORTS_MAX, field, || format!("holds {number} ports; at most {PORTS_MAX} may be"));
-    let mut seen = BTreeSet::new();
     for (index, &port) in group.ports.iter().enumerate() {
         let item = || field().item(index);
-        findings.expect(port != 0, item, || "must be 1 to 65535, is 0".to_string());
-        findings.expect(seen.insert(port), item, || format!("port {port} is given twice; keep one"));
+        findings.expect(port.port != 0, item, || "must be 1 to 65535, is 0".to_string());
+        if let Some(former) = group.ports[..index].iter().find(|other| other.meets(port)) {
+            let is_same = *former == port;
+            let twice = || format!("port {port} is given twice; keep one");
+            let meets = || format!("port {port} meets port {former} of the same task; keep one");
+            findings.expect(false, item, || if is_same { twice() } else { meets() });
+        }
     }
 }
 

@@ -166,9 +166,9 @@ pub struct NodeDetail {
     /// The log entry that registered it.
     #[serde(default)]
     pub registered: u64,
-    /// Taken host ports.
+    /// Taken host ports: `8080`, `53/UDP`, `10.0.0.1:80`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ports: Vec<u16>,
+    pub ports: Vec<String>,
     /// Its runs, last placed first, then kept and returned ones; at most `?runs=`.
     #[serde(default)]
     pub run_list: Vec<NodeRunView>,

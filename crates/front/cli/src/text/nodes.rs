@@ -154,7 +154,7 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
         let free = summary.free.get(name).map_or("0", String::as_str);
         format!("{name} {} free", of_total(name, free, capacity))
     };
-    let ports = node.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    let ports = node.ports.join(", ");
     let lines = [
         ("Node", summary.name.clone()),
         ("State", state(summary)),
@@ -259,7 +259,7 @@ n2    cordoned  2     3.5/4     7Gi/8Gi      110/110    7.5/8
             put_taints: vec![PutTaintView { taint: "work=disk:NoExecute".into(), since_ms: PLAIN.now_ms - 90_000 }],
             ..node("n1", "suspect", true)
         };
-        let detail = NodeDetail { summary, run_list: vec![run], ports: vec![80], ..NodeDetail::default() };
+        let detail = NodeDetail { summary, run_list: vec![run], ports: vec!["80".into()], ..NodeDetail::default() };
         assert_eq!(
             node_text(&detail, &PLAIN),
             "\
