@@ -52,7 +52,7 @@ pub(crate) fn simulate(options: &Simulate, globals: &Globals) -> Result<(), Fail
     }
     let mut summary = Summary::default();
     summary.add(&report);
-    conclude(options, &Swept { summary, failed: vec![report], seconds_milli: 0 }, is_text)
+    conclude(options, &Swept { summary, failed: vec![report], seconds_milli: 0, once: false }, is_text)
 }
 
 /// A number that no fault has is a slip of the pen.
@@ -173,8 +173,8 @@ fn conclude(options: &Simulate, swept: &Swept, is_text: bool) -> Result<(), Fail
             "runs": summary.runs, "failed": summary.failed, "entries": summary.entries,
             "jobs": summary.acknowledged, "tasks": summary.began, "virtualMs": summary.virtual_ms,
             "grouped": summary.grouped, "reads": summary.reads,
-            "milliseconds": swept.seconds_milli, "faults": summary.faults, "conflicts": summary.conflicts,
-            "missing": missing, "failures": failures,
+            "milliseconds": swept.seconds_milli, "once": swept.once,
+            "faults": summary.faults, "conflicts": summary.conflicts, "missing": missing, "failures": failures,
         });
         write_out(format!("{value:#}\n").as_bytes())?;
     }

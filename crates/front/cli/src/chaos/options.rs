@@ -9,7 +9,7 @@ use std::time::Duration;
 #[group(skip)]
 #[command(group = clap::ArgGroup::new("one").multiple(true))]
 pub struct Simulate {
-    /// Run the seeds from A to B - 1, each twice
+    /// Run the seeds from A to B - 1, each twice to see that nothing else decides what happens
     #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with = "one")]
     pub seeds: Option<Range<u64>>,
     /// Run one seed
@@ -39,6 +39,9 @@ pub struct Simulate {
     /// How many seeds run at once [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroUsize>,
+    /// Run each seed once: twice as many in the same time
+    #[arg(long, conflicts_with = "one")]
+    pub once: bool,
     /// Also fail when a kind of fault or a reason of conflicts was not met by any seed
     #[arg(long)]
     pub coverage: bool,

@@ -6,7 +6,7 @@ use super::words;
 use crate::failure::Failure;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressStyle};
-use ohm_sim::{Report, Scenario, Summary, run_twice};
+use ohm_sim::{Report, Scenario, Summary, run, run_twice};
 use std::cell::Cell;
 use std::io::IsTerminal;
 use std::ops::Range;
@@ -38,13 +38,15 @@ pub(super) fn sweep(
         eprintln!("seed {} panicked; see it again: ohm chaos sim --seed {}", SEED.get(), SEED.get());
         hook(panic);
     }));
-    let mut swept = Swept { summary: Summary::default(), failed: Vec::new(), seconds_milli: 0 };
+    let mut swept = Swept { summary: Summary::default(), failed: Vec::new(), seconds_milli: 0, once: options.once };
     let bar = progress(&seeds);
+    let run: fn(&Scenario) -> Report = if options.once { run } else { run_twice };
+    let one = |seed| run(&Scenario { seed, ..scenario.clone() });
     std::thread::scope(|scope| {
         let (results, reports) = channel();
         for _ in 0..threads {
             let results = results.clone();
-            scope.spawn(|| run_some(scenario, seeds.end, &next, &over, results));
+            scope.spawn(|| run_some(&one, seeds.end, &next, &over, results));
         }
         drop(results);
         for report in reports {
@@ -65,15 +67,20 @@ pub(super) fn sweep(
 }
 
 /// One thread: takes the next seed until there is none.
-fn run_some(scenario: &Scenario, end: u64, next: &AtomicU64, over: &dyn Fn() -> bool, results: Sender<Report>) {
+fn run_some(
+    run: &(dyn Fn(u64) -> Report + Sync),
+    end: u64,
+    next: &AtomicU64,
+    over: &dyn Fn() -> bool,
+    results: Sender<Report>,
+) {
     while !over() {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {
             return;
         }
         SEED.set(seed);
-        let report = run_twice(&Scenario { seed, ..scenario.clone() });
-        if results.send(report).is_err() {
+        if results.send(run(seed)).is_err() {
             return;
         }
     }

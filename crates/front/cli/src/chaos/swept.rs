@@ -8,4 +8,6 @@ pub(super) struct Swept {
     pub(super) failed: Vec<Report>,
     /// How long it took, in real milliseconds.
     pub(super) seconds_milli: u64,
+    /// Whether each seed ran once only.
+    pub(super) once: bool,
 }

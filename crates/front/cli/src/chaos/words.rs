@@ -46,8 +46,9 @@ pub(super) fn speed(swept: &Swept) -> Option<String> {
         let tenths = swept.summary.runs * 10_000 / milli;
         let times = swept.summary.virtual_ms / milli;
         let seconds = milli / 1000;
+        let often = if swept.once { "once" } else { "twice" };
         format!(
-            "{}.{} seeds/s, each twice; {times} s of virtual time per second; {seconds} s",
+            "{}.{} seeds/s, each {often}; {times} s of virtual time per second; {seconds} s",
             tenths / 10,
             tenths % 10
         )
