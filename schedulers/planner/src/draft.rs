@@ -4,7 +4,7 @@ use crate::spares::{into_spares, work_in};
 use ohm_cell::{Job, Savepoint};
 use ohm_framework::{Decision, Explanation, Need, Obstacle, PlannedJob, WorkItem};
 use ohm_model::{Grain, GroupIndex, NodeId, Placement};
-use ohm_placement::{Bundle, Failure, Found, GroupAsk, JobSearch, Pass, Placer, Seek, Subject};
+use ohm_placement::{Bundle, Failure, Found, GroupAsk, JobSearch, Joint, Pass, Placer, Seek, Subject};
 use ohm_placement::{asks, bundles};
 use ohm_stdx::Prng;
 
@@ -263,16 +263,41 @@ impl<'a, 'v> Draft<'a, 'v> {
     pub(crate) fn search(&mut self, bundles: &[Bundle], salt: Option<u64>) -> Result<Step, Failure> {
         let seek = Seek { salt: salt.unwrap_or(self.seek.salt), ..self.seek };
         let found = self.job_search(seek).place(bundles)?;
+        Ok(self.complete(found))
+    }
+
+    /// Searches for the least of all groups that start or repair, side by side.
+    pub(crate) fn search_jointly(&mut self) -> Step {
+        let Some(asks) = self.asks() else { return Step::Skip };
+        let needed = asks.iter().filter(|ask| ask.starts || ask.is_short);
+        let minimums: Vec<GroupAsk> = needed.map(|ask| GroupAsk { most: ask.least, ..*ask }).collect();
+        if minimums.len() < 2 {
+            return Step::Skip;
+        }
+        self.ask_minimums(minimums.clone());
+        let seek = self.seek;
+        match self.job_search(seek).place_jointly(&minimums) {
+            Joint::Found(found) => self.complete(found),
+            Joint::NoPlaces => {
+                self.close(None);
+                Step::Failed
+            }
+            Joint::Unknown => Step::Failed,
+        }
+    }
+
+    /// The plan is what was found, and what else fits where minimums were searched for.
+    fn complete(&mut self, found: Found) -> Step {
         self.found = self.grow(found);
         if self.asks_spares() && !self.seeks_spares() {
             if work_in(self.job, &self.found.rows) < self.waiting {
                 // A job goes short for no spares: no other order is looked for before it is planned without them.
                 self.close(None);
-                return Ok(Step::Failed);
+                return Step::Failed;
             }
             self.found.rest = None;
         }
-        Ok(Step::Complete)
+        Step::Complete
     }
 
     /// Takes note of why the job finds no room.

@@ -4,6 +4,7 @@
 
 mod ask_for_spares;
 mod hardest_first;
+mod joint_packing;
 mod keep_seated;
 mod lend_own_spares;
 mod minimums_first;
@@ -39,6 +40,7 @@ impl Entry {
             Strategy::Place => once(place::run),
             Strategy::MinimumsFirst => once(minimums_first::run),
             Strategy::HardestFirst => once(hardest_first::run),
+            Strategy::JointPacking => once(joint_packing::run),
             Strategy::OtherOrders => Entry { strategy, tries: 4, run: other_orders::run },
             Strategy::WithoutSpares => once(without_spares::run),
             Strategy::KeepSeated => once(keep_seated::run),

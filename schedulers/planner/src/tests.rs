@@ -6,6 +6,7 @@ mod checks;
 mod exact;
 mod fixed;
 mod flavors;
+mod joint;
 mod packing;
 mod pipeline;
 mod preemption;

@@ -42,6 +42,8 @@ pub enum Strategy {
     MinimumsFirst,
     /// The group that found no room behind the others, before them.
     HardestFirst,
+    /// All groups at once, node by node.
+    JointPacking,
     /// Equally good places in another order.
     OtherOrders,
     /// Again without the spares that were asked for as well.
@@ -56,13 +58,14 @@ pub enum Strategy {
 
 impl Strategy {
     /// All strategies, in the order in which they are tried unless a profile says otherwise.
-    pub const ALL: [Strategy; 11] = [
+    pub const ALL: [Strategy; 12] = [
         Strategy::SeatReserved,
         Strategy::SeatInSpares,
         Strategy::AskForSpares,
         Strategy::Place,
         Strategy::MinimumsFirst,
         Strategy::HardestFirst,
+        Strategy::JointPacking,
         Strategy::OtherOrders,
         Strategy::WithoutSpares,
         Strategy::KeepSeated,
@@ -79,6 +82,7 @@ impl Strategy {
             Strategy::Place => "Place",
             Strategy::MinimumsFirst => "MinimumsFirst",
             Strategy::HardestFirst => "HardestFirst",
+            Strategy::JointPacking => "JointPacking",
             Strategy::OtherOrders => "OtherOrders",
             Strategy::WithoutSpares => "WithoutSpares",
             Strategy::KeepSeated => "KeepSeated",

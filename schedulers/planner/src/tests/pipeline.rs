@@ -30,7 +30,17 @@ fn groups_that_take_each_others_room_are_tried_in_other_orders() {
     let groups = "group g count=2 min=1 cpu=2\n group h cpu=3";
     assert_eq!(
         tried(&format!("node a cpu=4\n job j\n {groups}"), &["j"]),
-        ["Place", "MinimumsFirst", "HardestFirst", "OtherOrders"]
+        ["Place", "MinimumsFirst", "HardestFirst", "JointPacking"]
+    );
+}
+
+#[test]
+fn other_orders_are_tried_where_domains_decide() {
+    let nodes = "topology main rack\n node a cpu=4 rack=r\n";
+    let groups = "group g count=2 min=1 cpu=2 topology=required:rack\n group h cpu=3";
+    assert_eq!(
+        tried(&format!("{nodes} job j\n {groups}"), &["j"]),
+        ["Place", "MinimumsFirst", "HardestFirst", "JointPacking", "OtherOrders"]
     );
 }
 
