@@ -196,9 +196,9 @@ impl Preemptions {
         if let Some(promise) = self.promises.get(&job) {
             tell(format!("others are stopped for {name}, for which others stop since entry {}", promise.since));
         }
-        let mut named = BTreeSet::new();
+        let mut named = BTreeMap::new();
         for victim in victims {
-            if !named.insert(victim.job) || self.stops_already(victim, known) {
+            if named.insert(victim.job, victim.runs.clone()).is_some() || self.stops_already(victim, known) {
                 tell(format!("{} is stopped for {name} although it stops for others", known.name(victim.job)));
             }
             self.take_turns(job, victim.job, known, tell);

@@ -3,13 +3,13 @@
 //! What the log does not tell for sure is counted both ways: at least, and at most. A judge asks for the one that
 //! speaks for the product.
 
-use crate::books::Books;
+use crate::books::{Books, Standing};
 use crate::p6_admission::Admissions;
 use crate::p8_quota::Quotas;
 use crate::quota::{QuotaTree, add, asks, take};
 use crate::turns::Turns;
 use crate::waiting::Waiting;
-use ohm_model::{Amounts, Index, JobId, JobSpec};
+use ohm_model::{Amounts, Index, JobId, JobSpec, RunRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The books that it is counted from.
@@ -34,7 +34,8 @@ pub(crate) enum Count {
 /// For whom others stop, and who.
 #[derive(Debug, Default)]
 pub(crate) struct Promise {
-    pub(crate) victims: BTreeSet<JobId>,
+    /// With the runs that stop of each; none are named where it is the whole job.
+    pub(crate) victims: BTreeMap<JobId, Vec<RunRef>>,
     /// Those of them that have not ended since.
     pub(crate) stopping: BTreeSet<JobId>,
     pub(crate) since: Index,
@@ -117,10 +118,16 @@ impl<'a> Known<'a> {
         }
         let mut charged = self.quotas.charged(job, self.books);
         let reserved = self.admissions.reservation(job).filter(|_| count == Count::Most);
-        // What is reserved stays so while a part stops.
-        let gives_back = reserved.is_none() && promises.values().any(|promise| promise.victims.contains(&job));
-        if count == Count::Fewest || gives_back {
-            take(&mut charged, &self.stopping(job));
+        let given_back = promises.values().filter_map(|promise| promise.victims.get(&job));
+        match count {
+            Count::Fewest => take(&mut charged, &self.stopping(job, |_, _| true)),
+            // What is reserved stays so while a part stops.
+            Count::Most if reserved.is_some() => {}
+            Count::Most => given_back.for_each(|runs| {
+                let is_named =
+                    |group, task| runs.iter().any(|run| (run.task.group.0, run.task.task.0) == (group, task));
+                take(&mut charged, &self.stopping(job, |group, task| runs.is_empty() || is_named(group, task)));
+            }),
         }
         for (at, group) in (0u16..).zip(reserved.map_or(&[][..], |spec| &spec.groups)) {
             let live = self.books.live(job, at).count() as u32;
@@ -129,10 +136,12 @@ impl<'a> Known<'a> {
         charged
     }
 
-    fn stopping(&self, job: JobId) -> Amounts {
+    /// What those tasks of a job hold that stop.
+    fn stopping(&self, job: JobId, counts: impl Fn(u16, u32) -> bool) -> Amounts {
         let mut stopping = Amounts::new();
         for (at, group) in (0u16..).zip(self.spec(job).map_or(&[][..], |spec| &spec.groups)) {
-            let count = self.books.live(job, at).filter(|(_, standing)| standing.stopping).count() as u32;
+            let stops = |(task, standing): &(u32, Standing)| standing.stopping && counts(at, *task);
+            let count = self.books.live(job, at).filter(stops).count() as u32;
             add(&mut stopping, &self.quotas.named(job, at, asks(group, count)));
         }
         stopping

@@ -35,7 +35,11 @@ fn part(job: u32, tasks: &[u32]) -> Victim {
 }
 
 fn room(count: u32) -> Vec<Nomination> {
-    let (job, group, first) = (JobId::new(TAKER, 0), GroupIndex(0), TaskIndex(0));
+    room_of(TAKER, count)
+}
+
+fn room_of(job: u32, count: u32) -> Vec<Nomination> {
+    let (job, group, first) = (JobId::new(job, 0), GroupIndex(0), TaskIndex(0));
     let purpose = Purpose::Preemptor { expires_ms: 1_000_000 };
     if count == 0 { Vec::new() } else { vec![Nomination { job, group, node: NodeId(0), first, count, purpose }] }
 }
@@ -122,6 +126,20 @@ fn p11_of_a_part_each_task_has_to_be_beyond_what_its_queue_has_itself() {
     };
     assert_eq!(judge(&[3]), [""; 0], "the queue uses four processors of its three");
     assert_eq!(judge(&[2, 3]), ["P11"]);
+}
+
+#[test]
+fn p11_what_still_stops_after_its_preemption_is_over_is_used_until_it_ends() {
+    let mut history = History::default();
+    let policy = QueuePreemption::default();
+    history.node(0, node("n0", &[])).put_queue(queue("own", "all", 2_000, policy));
+    history.put_queue(QueueSpec { is_cohort: true, ..queue("all", "", 2_000, policy) });
+    history.stands(1, of("low", "own", 4, 0));
+    let high = |name: &str, count| job(name, count, |spec| spec.priority = 1);
+    history.job(5, high("one", 1)).job(6, high("two", 2)).job(TAKER, high("taker", 1));
+    history.preempts(5, vec![part(1, &[3])], room_of(5, 1)).over(5);
+    history.preempts(6, vec![part(1, &[2])], room_of(6, 2));
+    assert_eq!(judged(&mut history, vec![part(1, &[1])], 1), [""; 0], "the queue uses three processors of its two");
 }
 
 #[test]
