@@ -76,6 +76,28 @@ impl Placer {
         }
         spots.into_iter().collect()
     }
+
+    /// The nodes with room for the subject, best first; nothing if they are more than `most`.
+    pub(crate) fn open_nodes(
+        &mut self,
+        pass: &Pass<'_>,
+        subject: &Subject<'_>,
+        most: usize,
+        dice: &mut Prng,
+    ) -> Option<Vec<NodeId>> {
+        let choice = self.choice(&subject.view, 0);
+        let (slot, scanned) = self.index(subject);
+        let (table, index) = self.parts(slot);
+        let (mut search, mut nodes) = (Search::new(subject, table, index, choice), Vec::new());
+        while let Some(node) = search.next(dice).filter(|_| nodes.len() <= most) {
+            if search.room(node) > 0 {
+                nodes.push(node);
+            }
+            search.close(node);
+        }
+        pass.look_at(scanned + search.examined);
+        (nodes.len() <= most).then_some(nodes)
+    }
 }
 
 /// Best fit: the best node takes what it can hold, then the next one. Filling a node is what best fit would do task by

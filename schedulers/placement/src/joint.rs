@@ -1,5 +1,5 @@
-//! All groups of a job at once, node by node: for groups that take each other's room. A group alone takes the nodes that
-//! suit it best; here it leaves them to another one if that is the only way in which all find room.
+//! All groups of a job at once, node by node: for groups that take each other's room. A group alone takes the nodes
+//! that suit it best; here it leaves them to another one if that is the only way in which all find room.
 //!
 //! For each node it is found out which numbers of tasks of each group it takes side by side. From node to node it is
 //! kept how many tasks of the first groups stand, and the most tasks of the last one that stand beside them: that finds
@@ -8,14 +8,10 @@
 use crate::asks::GroupAsk;
 use crate::group_search::quota;
 use crate::job_search::JobSearch;
-use crate::placer::{Pass, Placer};
 use crate::rows::rows;
-use crate::search::Search;
 use crate::seek::Found;
-use crate::subject::Subject;
 use crate::topology::Site;
 use ohm_model::{NodeId, TopologyMode};
-use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More nodes with room are not looked at: some other order finds places among them.
@@ -152,30 +148,6 @@ impl JobSearch<'_, '_> {
             found.rows.extend(placed);
         }
         Joint::Found(found)
-    }
-}
-
-impl Placer {
-    /// The nodes with room for the subject, best first; nothing if they are more than `most`.
-    fn open_nodes(
-        &mut self,
-        pass: &Pass<'_>,
-        subject: &Subject<'_>,
-        most: usize,
-        dice: &mut Prng,
-    ) -> Option<Vec<NodeId>> {
-        let choice = self.choice(&subject.view, 0);
-        let (slot, scanned) = self.index(subject);
-        let (table, index) = self.parts(slot);
-        let (mut search, mut nodes) = (Search::new(subject, table, index, choice), Vec::new());
-        while let Some(node) = search.next(dice).filter(|_| nodes.len() <= most) {
-            if search.room(node) > 0 {
-                nodes.push(node);
-            }
-            search.close(node);
-        }
-        pass.look_at(scanned + search.examined);
-        (nodes.len() <= most).then_some(nodes)
     }
 }
 

@@ -84,9 +84,9 @@ impl<N> Backlog<N> {
                 && entry.part == self.lines.part(entry.line, &ticket.part);
             if same {
                 let moved = entry.mark != ticket.mark;
-                let stands_now = entry.starts != ticket.starts && entry.state == State::Ready;
+                let starts_changed = entry.starts != ticket.starts && entry.state == State::Ready;
                 (entry.mark, entry.starts) = (ticket.mark, ticket.starts);
-                if stands_now || moved && matches!(entry.state, State::Changed(_)) {
+                if starts_changed || moved && matches!(entry.state, State::Changed(_)) {
                     self.make_ready(job);
                 } else if moved && entry.state == State::Parked {
                     // What is known of its kin was found out before the change.

@@ -14,10 +14,11 @@ use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::kept::KeptRun;
+use crate::state::offers::flavors_of_shape;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, EventKind, Grain, Incarnation, Index, JobGuard, JobId, NodeId, Placement, Reconcile,
-    RunRef, SessionId, ShapeId, Shard, StopCause, Transaction,
+    Conflict, ConflictReason, EventKind, FlavorChoice, Grain, GroupIndex, Incarnation, JobGuard, JobId, NodeId,
+    Placement, Reconcile, RunRef, SessionId, ShapeId, StopCause, Transaction,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,9 @@ fn fate(cell: &Cell, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {
         return Fate::Ends("its task was taken away");
     };
     match found.state {
+        TaskState::Pending | TaskState::BackingOff if offer_of(cell, job, group, kept.shape).is_none() => {
+            Fate::Ends("its group has other flavors by now")
+        }
         TaskState::Pending | TaskState::BackingOff if has_room_for(cell, job, run, kept) => Fate::Lives(None),
         TaskState::Pending | TaskState::BackingOff => Fate::Ends("its node has no room left for it"),
         TaskState::Live => {
@@ -129,6 +133,22 @@ fn has_room_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
     asker.is_some_and(|asker| Room::beside(&asker, WhatIf { cell, over: &over }, kept.node, 1).count == 1)
 }
 
+/// The shape that group `group` of `job` has with the flavors of this one; nothing where it can't have them: something
+/// of the job stands or is reserved with others, or its queue offers them no more.
+fn offer_of(cell: &Cell, job: &Job, group: usize, kept: ShapeId) -> Option<ShapeId> {
+    let state = job.groups.get(group)?;
+    let flavors = flavors_of_shape(cell, kept);
+    let is_alike = |shape: &ShapeId| {
+        flavors_of_shape(cell, *shape)
+            .iter()
+            .all(|(resource, flavor)| flavors.get(resource).is_none_or(|other| other == flavor))
+    };
+    if is_alike(&state.shape) {
+        return Some(state.shape);
+    }
+    state.offers().iter().copied().filter(|_| job.may_choose_flavors()).find(is_alike)
+}
+
 /// Whether nothing would drive the run away again, and its group still belongs there: nobody is to be stopped in
 /// vain.
 fn is_good_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
@@ -136,7 +156,8 @@ fn is_good_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
     let driven = cell.leave_cause(kept.shape, node).is_some()
         || cell.shapes.get(kept.shape).is_some_and(|shape| repels(cell, node, shape, kept.placed_ms));
     let domain = job.shared_domain(group);
-    !driven && domain.is_none_or(|domain| cell.domain_key(job, group, node) == Some(domain))
+    let has_its_flavors = offer_of(cell, job, group, kept.shape).is_some();
+    !driven && has_its_flavors && domain.is_none_or(|domain| cell.domain_key(job, group, node) == Some(domain))
 }
 
 /// Gives those that live on their task and their room again, once nothing is in their way. Called after every
@@ -178,8 +199,14 @@ fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
     // From here on they are placements like any others: they take their room anew.
     let kept: BTreeMap<RunRef, KeptRun> = runs.iter().filter_map(|run| Some((*run, tx.kept.remove(*run)?))).collect();
     kept.values().for_each(|found| give_room_of(tx, found));
+    let (kept, apart) = with_one_flavor(tx, id, kept);
+    for (run, found) in apart {
+        tell_reconciled(tx, run, found.node, false, "its group has other flavors by now");
+        tell_forgotten(tx, run, &found);
+        tx.shapes.leave(found.shape);
+    }
     let job = tx.job(id);
-    let transaction = adoption(job.shard, job.version, tx.index(), &kept);
+    let transaction = adoption(tx, job, &kept);
     let mut scratch = std::mem::take(&mut tx.scratch);
     let made: Vec<(ShapeId, u32)> = kept.values().map(|found| (found.shape, found.revision)).collect();
     let verdict = judge_adoption(tx, &transaction, &made, &mut scratch);
@@ -226,6 +253,19 @@ fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
         settle_leaving(tx, node);
         tell_drained(tx, node);
     }
+}
+
+type KeptRuns = BTreeMap<RunRef, KeptRun>;
+
+/// The kept runs, and apart from them those whose flavors are other ones than those of the first of their group.
+fn with_one_flavor(cell: &Cell, id: JobId, kept: KeptRuns) -> (KeptRuns, KeptRuns) {
+    let job = cell.jobs.get(id);
+    let mut shapes: BTreeMap<GroupIndex, Option<ShapeId>> = BTreeMap::new();
+    kept.into_iter().partition(|(run, found)| {
+        let group = run.task.group;
+        let shape = job.and_then(|job| offer_of(cell, job, usize::from(group.0), found.shape));
+        shape.is_some() && *shapes.entry(group).or_insert(shape) == shape
+    })
 }
 
 fn attempts_at(cell: &Cell, run: RunRef) -> Incarnation {
@@ -280,8 +320,9 @@ fn outlives(rule: Reconcile, kept: (Incarnation, u64), rival: (Incarnation, u64)
     }
 }
 
-/// The kept runs as rows of a transaction, each where it is.
-fn adoption(shard: Shard, version: Index, seen: Index, kept: &BTreeMap<RunRef, KeptRun>) -> Transaction {
+/// The kept runs as rows of a transaction, each where it is. Where nothing of their job stands, their groups have the
+/// flavors that they have.
+fn adoption(cell: &Cell, job: &Job, kept: &BTreeMap<RunRef, KeptRun>) -> Transaction {
     let row = |(run, kept): (&RunRef, &KeptRun)| Placement {
         job: run.task.job,
         group: run.task.group,
@@ -291,10 +332,17 @@ fn adoption(shard: Shard, version: Index, seen: Index, kept: &BTreeMap<RunRef, K
         class: Default::default(),
         devices: kept.devices.iter().flat_map(|masks| masks.iter().copied()).collect(),
     };
-    let guard = kept.keys().next().map(|run| JobGuard { job: run.task.job, version, reserved: false });
+    let guard = kept.keys().next().map(|run| JobGuard { job: run.task.job, version: job.version, reserved: false });
+    let choice = |(run, kept): (&RunRef, &KeptRun)| {
+        let group = run.task.group;
+        let shape = offer_of(cell, job, usize::from(group.0), kept.shape)?;
+        Some(FlavorChoice { job: job.id, group, shape })
+    };
+    let flavors: BTreeSet<FlavorChoice> = kept.iter().filter_map(choice).collect();
     Transaction {
         jobs: guard.into_iter().collect(),
+        flavors: flavors.into_iter().collect(),
         place: kept.iter().map(row).collect(),
-        ..Transaction::empty(shard, Default::default(), seen, Grain::PerTask)
+        ..Transaction::empty(job.shard, Default::default(), cell.applied, Grain::PerTask)
     }
 }

@@ -15,8 +15,9 @@
 //! No two jobs stop each other for ever: one that was stopped in return for a job that it had stopped does not stop it
 //! again for a smaller share, or to borrow, while that one has what it got and neither they nor the queues change.
 //!
-//! One for which others stopped in vain, since what is more important took a room of it or its time was over, waits
-//! before it stops others again: a second, and twice as long each time until it has what it needs.
+//! One for which others stopped in vain, since what is more important took a room of it, its time was over, or it was
+//! stopped for others before anything of it stood, waits before it stops others again: a second, and twice as long each
+//! time until it has what it needs. So more than two jobs do not stop each other in a ring at once and for ever.
 //!
 //! Invariants, swept: whoever waits for others waits to start, as it did when they were told, and not beyond its time;
 //! who got something from others is remembered while it has or awaits it.
@@ -58,7 +59,12 @@ pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     let (Some(guard), false) = (transaction.jobs.first(), transaction.preempt.is_empty()) else { return };
     let until_ms = kept_until_ms(tx, &transaction.preempt);
     let (since, id, need) = (tx.index(), guard.job, need_of(&transaction.preempt));
-    transaction.preempt.iter().for_each(|victim| tx.preemptions.take_from(id, victim.job, victim.is_whole()));
+    for victim in &transaction.preempt {
+        if victim.is_whole() && tx.preemptions.has_taken(victim.job) && is_only_reserved(tx, victim.job) {
+            note_in_vain(tx, victim.job);
+        }
+        tx.preemptions.take_from(id, victim.job, victim.is_whole());
+    }
     let victims = transaction.preempt.iter().map(|victim| (victim.job, victim.runs.clone())).collect();
     let wanted = PlannedRooms::named(tx.job(id), transaction).counts();
     tx.preemptions.put(id, Preemption { need, wanted, since, until_ms, version: guard.version, victims });
@@ -163,13 +169,17 @@ fn has_its_room(cell: &Cell, id: JobId, node: NodeId) -> bool {
 
 /// Why nothing is kept for the job any more, if so.
 fn why_over(cell: &Cell, id: JobId, preemption: &Preemption) -> Option<&'static str> {
-    let job = cell.jobs.get(id).filter(|job| job.version == preemption.version && job.state == JobState::Active);
-    let Some(job) = job else { return Some("it changed, or waits no more") };
+    let active = cell.jobs.get(id).filter(|job| job.state == JobState::Active);
+    if preemption.need == PreemptionNeed::Quota && active.is_some_and(|job| has_quota(job)) {
+        return Some("it has its quota");
+    }
+    let Some(job) = active.filter(|job| job.version == preemption.version) else {
+        return Some("it changed, or waits no more");
+    };
     if matches!(cell.standing(job), Standing::Held(_)) {
         return Some("its queue is held");
     }
     match preemption.need {
-        PreemptionNeed::Quota if has_quota(job) => Some("it has its quota"),
         PreemptionNeed::Quota => (!waits_to_start(job)).then_some("it changed, or waits no more"),
         PreemptionNeed::Room if job.pending() == 0 => Some("it stands"),
         PreemptionNeed::Room if !has_rooms(cell, id) => Some("its rooms are used, or lost"),
@@ -207,16 +217,25 @@ fn is_in_vain(cell: &Cell, id: JobId, preemption: &Preemption) -> bool {
     })
 }
 
+/// Whether the job has quota, and nothing of it stands yet: it may lose that before it has been of any use.
+fn is_only_reserved(cell: &Cell, id: JobId) -> bool {
+    cell.jobs.get(id).is_some_and(|job| !job.reserved.is_empty() && job.live() == 0)
+}
+
+/// Others stopped for the job in vain once more.
+fn note_in_vain(tx: &mut Tx<'_>, id: JobId) {
+    let now_ms = tx.now_ms;
+    let until_ms = tx.preemptions.note_in_vain(id, now_ms);
+    tx.arm(until_ms, Timer::Preemption(id));
+}
+
 /// Nothing is promised to the job any more of what others were stopped for.
 pub(crate) fn end_preemption(tx: &mut Tx<'_>, id: JobId, reason: &str) {
     let Some(preemption) = tx.preemptions.remove(id) else { return };
-    match is_in_vain(tx, id, &preemption) {
-        true => {
-            let now_ms = tx.now_ms;
-            let until_ms = tx.preemptions.note_in_vain(id, now_ms);
-            tx.arm(until_ms, Timer::Preemption(id));
-        }
-        false => tx.preemptions.forget_in_vain(id),
+    if is_in_vain(tx, id, &preemption) {
+        note_in_vain(tx, id);
+    } else if !is_only_reserved(tx, id) {
+        tx.preemptions.forget_in_vain(id);
     }
     let Some(job) = tx.jobs.get(id) else { return };
     let queue = job.spec.queue.clone();

@@ -13,8 +13,8 @@ use crate::state::shapes::Shape;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{
-    FlavorResource, GroupSpec, Operator, QueueSpec, Requirement, ResourceFlavor, ResourceGroup, SelectorTerm, Taint,
-    TaintEffect, Toleration, resources,
+    FlavorResource, GroupSpec, Operator, QueueSpec, Requirement, ResourceFlavor, ResourceGroup, ResourceId,
+    SelectorTerm, ShapeId, Taint, TaintEffect, Toleration, resources,
 };
 use ohm_stdx::bug::{self, Bug};
 use serde::{Deserialize, Serialize};
@@ -217,14 +217,17 @@ pub fn flavors_of(cell: &Cell, job: &Job, at: usize) -> BTreeMap<String, String>
 
 /// The flavors of the shape of a group, by resource.
 pub fn flavors_in_use(cell: &Cell, job: &Job, at: usize) -> BTreeMap<String, String> {
-    let charges = cell.shape_of(job, at).into_iter().flat_map(|shape| &shape.charges);
-    let named = charges.filter(|(column, _)| !cell.quota.columns.flavor(*column).is_empty());
-    named
-        .map(|&(column, _)| {
-            let resource = cell.resources.name(cell.quota.columns.resource(column));
-            (resource.to_string(), cell.quota.columns.flavor(column).to_string())
-        })
-        .collect()
+    let flavors = job.groups.get(at).map(|group| flavors_of_shape(cell, group.shape)).unwrap_or_default();
+    let name = |(resource, flavor): (ResourceId, &str)| (cell.resources.name(resource).to_string(), flavor.to_string());
+    flavors.into_iter().map(name).collect()
+}
+
+/// The flavors of a shape, by resource.
+pub(crate) fn flavors_of_shape(cell: &Cell, shape: ShapeId) -> BTreeMap<ResourceId, &str> {
+    let columns = &cell.quota.columns;
+    let charges = cell.shapes.get(shape).into_iter().flat_map(|shape| &shape.charges);
+    let flavors = charges.map(|(column, _)| (columns.resource(*column), columns.flavor(*column)));
+    flavors.filter(|(_, flavor)| !flavor.is_empty()).collect()
 }
 
 /// What a column of the quota tree is called: the resource, with its flavor before it where there is one.

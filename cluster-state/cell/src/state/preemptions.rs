@@ -174,6 +174,11 @@ impl Preemptions {
         self.in_vain.remove(&job);
     }
 
+    /// Whether the job has something that others gave back, or waits for that.
+    pub(crate) fn has_taken(&self, job: JobId) -> bool {
+        self.taken_from.contains_key(&job)
+    }
+
     /// Takes note that `victim` is stopped for `job`. What it had got from others it has no more, if it is stopped
     /// whole.
     pub(crate) fn take_from(&mut self, job: JobId, victim: JobId, is_whole: bool) {
