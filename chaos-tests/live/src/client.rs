@@ -218,8 +218,8 @@ impl Submitter {
 fn document(submission: &Submission, signs: &Path) -> Value {
     let Submission { job, tasks, load, .. } = submission;
     let script = format!(
-        "n=1; while :; do read now rest < /proc/uptime; echo \"$OHM_RUN $now $OHM_NODE\" >> '{}'/$OHM_JOB.$OHM_RANK; \
-         [ $n -ge {} ] && exit 0; n=$((n + 1)); sleep 0.1; done",
+        "n=1; while :; do read now rest < /proc/uptime; echo \"$OHM_RUN $now $OHM_NODE\" \
+         >> '{}'/${{OHM_JOB#*/}}.$OHM_RANK; [ $n -ge {} ] && exit 0; n=$((n + 1)); sleep 0.1; done",
         signs.display(),
         submission.signs()
     );

@@ -46,6 +46,7 @@ mod p8_brought;
 mod p8_flavors;
 mod p8_hard_constraints;
 mod p8_held_queues;
+mod p8_namespaces;
 mod p8_node_requests;
 mod p8_quota;
 mod p8_strict_order;
@@ -103,6 +104,7 @@ pub struct Oracle {
     brought: p8_brought::Brought,
     held_queues: p8_held_queues::HeldQueues,
     node_requests: p8_node_requests::NodeRequests,
+    namespaces: p8_namespaces::Namespaces,
     quotas: p8_quota::Quotas,
     waiting_bounds: p8_waiting_bounds::WaitingBounds,
     turns: turns::Turns,
@@ -157,6 +159,7 @@ impl Oracle {
         let broken = &mut self.broken;
         let facts = facts::facts(&taken, applied, &mut self.classes);
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
+        self.namespaces.entry(index, &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
         self.owed_room.entry_begins(index, &taken, (&self.books, &self.repairs));

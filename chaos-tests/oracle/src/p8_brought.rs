@@ -44,6 +44,7 @@ impl Brought {
         };
         match kind {
             EventKind::QuotaReserved { job, name, round, checks } => {
+                let name = name.replace('/', "_");
                 let submitted_ms = self.submitted_ms.get(job).copied().unwrap_or(0);
                 let label = |class: &String| request_label(&format!("{name}.{submitted_ms:x}.{round}.{class}"));
                 self.requests.extend(checks.iter().map(|class| (label(class), (*job, *round))));

@@ -7,6 +7,7 @@ mod held_queues;
 mod jobs;
 mod kept;
 mod leases;
+mod namespaces;
 mod node_requests;
 mod nodes;
 mod owed_room;

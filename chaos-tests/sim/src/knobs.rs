@@ -3,7 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use crate::workload::{Lines, ReadyTimes, Subqueues};
+use crate::workload::{Lines, Namespaces, ReadyTimes, Subqueues};
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -73,6 +73,8 @@ pub(crate) struct Knobs {
     pub(crate) drains: usize,
     /// What the class of an operator is like, in a run that has one.
     pub(crate) own_class: Option<ClassKind>,
+    /// Whether there are namespaces.
+    pub(crate) namespaces: Namespaces,
     /// How queues order, bound and hold their lines, and for how long jobs wait.
     pub(crate) lines: Lines,
     /// In which time queues have their jobs be ready.
@@ -128,6 +130,7 @@ impl Knobs {
             theme: Theme::Everything,
             drains: 0,
             own_class: None,
+            namespaces: Namespaces::default(),
             lines: Lines::default(),
             ready_times: ReadyTimes::default(),
             subqueues: Subqueues::default(),
@@ -175,12 +178,13 @@ impl Knobs {
     }
 
     /// Draws how queues order, bound and hold their lines, for how long jobs wait, and in which time they are to be
-    /// ready. Its dice are its own, too.
+    /// ready, and whether there are namespaces. Its dice are its own, too.
     pub(crate) fn with_lines(self, seed: u64) -> Self {
         let lines = if self.is_large() { Lines::default() } else { Lines::drawn(seed, self.queues) };
         let ready_times = ReadyTimes::drawn(seed, self.queues && !self.is_large());
         let subqueues = Subqueues::drawn(seed, self.queues && !self.is_large());
-        Knobs { lines, ready_times, subqueues, ..self }
+        let namespaces = if self.is_large() { Namespaces::default() } else { Namespaces::drawn(seed) };
+        Knobs { lines, ready_times, subqueues, namespaces, ..self }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

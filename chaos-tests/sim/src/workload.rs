@@ -2,6 +2,7 @@
 
 mod jobs;
 mod lines;
+mod namespaces;
 mod preemption;
 mod profiles;
 mod ready;
@@ -9,6 +10,7 @@ mod subqueues;
 
 pub(crate) use jobs::job;
 pub(crate) use lines::{Lines, Stop};
+pub(crate) use namespaces::Namespaces;
 use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 pub(crate) use ready::ReadyTimes;

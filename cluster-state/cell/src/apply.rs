@@ -11,6 +11,7 @@ pub(crate) mod cordon_node;
 mod drain_node;
 pub(crate) mod forget_job;
 mod freed;
+mod put_namespace;
 mod put_priority_class;
 mod put_provisioning_class;
 mod put_queue;
@@ -168,6 +169,8 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::RemoveSubqueue { name } => put_subqueue::remove_subqueue(tx, name),
         Command::PutTopology(spec) => put_topology::put_topology(tx, spec),
         Command::RemoveTopology { name } => put_topology::remove_topology(tx, name),
+        Command::PutNamespace(namespace) => put_namespace::put_namespace(tx, namespace),
+        Command::RemoveNamespace { name } => put_namespace::remove_namespace(tx, name),
         Command::PutPriorityClass(class) => put_priority_class::put_priority_class(tx, class),
         Command::RemovePriorityClass { name } => put_priority_class::remove_priority_class(tx, name),
         Command::PutResourceFlavor(flavor) => put_resource_flavor::put_resource_flavor(tx, flavor),

@@ -7,6 +7,7 @@ use crate::state::classes::Classes;
 use crate::state::job_store::Jobs;
 use crate::state::jobs::Job;
 use crate::state::kept::Kept;
+use crate::state::namespaces::Namespaces;
 use crate::state::nodes::Nodes;
 use crate::state::preemptions::Preemptions;
 use crate::state::priorities::PriorityClasses;
@@ -60,6 +61,7 @@ pub struct Cell {
     pub(crate) runs: Runs,
     pub(crate) topologies: Topologies,
     pub(crate) quota: Quota,
+    pub(crate) namespaces: Namespaces,
     pub(crate) priority_classes: PriorityClasses,
     pub(crate) provisioning_classes: ProvisioningClasses,
     pub(crate) profiles: Profiles,

@@ -37,7 +37,7 @@ pub use rooms::order::{
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::planned_rooms::PlannedRooms;
 pub use rooms::quota_if::{QuotaIf, borrowing_of, holders, preemptions};
-pub use rooms::reads::{live_run, live_runs};
+pub use rooms::reads::{live_run, live_runs, namespaces};
 pub use rooms::room::{Asker, Room, Wish};
 pub use rooms::stops::{goes_on, stop_policy_of};
 pub use rooms::strict_order::{kept_back_by, kept_back_over};
@@ -58,6 +58,7 @@ pub use state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors};
 pub use state::job_store::Jobs;
 pub use state::jobs::{Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, STOPS_WITHIN_MS, Task, TaskState};
 pub use state::kept::{Kept, KeptRun};
+pub use state::namespaces::Namespaces;
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use state::nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
 pub use state::offers::{

@@ -15,6 +15,7 @@ mod job_repairs;
 pub(crate) mod job_store;
 pub(crate) mod jobs;
 pub(crate) mod kept;
+pub(crate) mod namespaces;
 pub(crate) mod nodes;
 pub(crate) mod offers;
 pub(crate) mod preemptions;

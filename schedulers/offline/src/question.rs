@@ -4,8 +4,8 @@ use crate::answer::IgnoredField;
 use crate::names::{ForeignJob, suggestion};
 use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Pod};
 use ohm_model::{
-    Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, ResourceFlavor, Scheduling, SchedulingProfile,
-    SelectorTerm, Subqueue, TopologySpec,
+    Amounts, Class, ClassKind, JobSpec, Namespace, PriorityClass, QueueSpec, ResourceFlavor, Scheduling,
+    SchedulingProfile, SelectorTerm, Subqueue, TopologySpec,
 };
 use std::collections::BTreeMap;
 
@@ -93,6 +93,8 @@ pub(crate) struct AskedJob {
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     pub(crate) topologies: Vec<(Origin, TopologySpec)>,
+    /// Those that documents describe; jobs may name others.
+    pub(crate) namespaces: Vec<Namespace>,
     pub(crate) priority_classes: Vec<(Origin, PriorityClass)>,
     pub(crate) profiles: Vec<(Origin, SchedulingProfile)>,
     /// Cohorts before what is below them, as far as the file allows.
@@ -155,6 +157,7 @@ impl Scene {
                 Content::Pod(pod) if pod.stands() => standing.push(pod),
                 Content::Pod(pod) if pod.is_over => {}
                 Content::Pod(pod) => scene.ignored.push(unbound(pod.job.name)),
+                Content::Namespace(namespace) => scene.namespaces.push(namespace),
                 Content::PriorityClass(class) => scene.priority_classes.push((origin, class)),
                 Content::SchedulingProfile(profile) => scene.profiles.push((origin, *profile)),
                 // A plan says where jobs stand once their nodes are there.

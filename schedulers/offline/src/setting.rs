@@ -9,7 +9,8 @@ use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
 use ohm_model::{
-    Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, QueueingStrategy, Refusal, StopPolicy,
+    Amounts, Command, GroupSpec, JobId, Namespace, NodeHealth, NodeId, QueueSpec, QueueingStrategy, Refusal,
+    StopPolicy, split_job_name,
 };
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ pub(crate) struct Setting {
 pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let mut world = World::new();
     put_topologies(&mut world, &scene)?;
+    put_namespaces(&mut world, &scene);
     put_priority_classes(&mut world, &scene)?;
     put_profiles(&mut world, &scene)?;
     put_flavors(&mut world, &scene, true)?;
@@ -60,6 +62,15 @@ fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
         })?;
     }
     Ok(())
+}
+
+/// The namespaces of jobs are there, whether documents describe them or not.
+fn put_namespaces(world: &mut World, scene: &Scene) {
+    let named = scene.jobs.iter().map(|job| split_job_name(&job.spec.name).0);
+    let named = named.map(|name| Namespace { name: name.to_string(), labels: BTreeMap::new() });
+    let namespaces: BTreeMap<String, Namespace> =
+        named.chain(scene.namespaces.iter().cloned()).map(|namespace| (namespace.name.clone(), namespace)).collect();
+    world.apply_all(namespaces.into_values().map(Command::PutNamespace).collect());
 }
 
 fn put_priority_classes(world: &mut World, scene: &Scene) -> Result<(), PlanError> {

@@ -68,6 +68,7 @@ impl ClientProcess {
             let job = stage.dice.pick(&self.submitted).cloned();
             workload::interference(&mut stage.dice, job.as_ref(), stage.nodes, stage.knobs.queues)
         };
+        let command = command.map(|command| stage.knobs.namespaces.change(&stage.dice).unwrap_or(command));
         if let Some(mut command) = command {
             if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, stage.knobs.theme) {
                 *spec = outside::checked(&mut stage.dice, spec.clone());
@@ -129,6 +130,7 @@ impl ClientProcess {
         if stage.knobs.theme == Theme::Provisioning {
             greetings = outside::with_checks(&mut dice, greetings);
         }
+        greetings.extend(stage.knobs.namespaces.greetings());
         greetings.extend(stage.knobs.subqueues.greetings());
         greetings.extend(stage.knobs.own_class.map(workload::first_profile));
         for mut command in greetings {
@@ -208,6 +210,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     workload::into_own_class(&mut job, stage.knobs.own_class);
     stage.knobs.lines.hurry(&stage.dice, &mut job);
     stage.knobs.subqueues.name(&mut job);
+    stage.knobs.namespaces.enter(&mut job);
     job
 }
 
@@ -218,6 +221,7 @@ fn settle_lines(command: &mut Command, stage: &Stage) {
             stage.knobs.lines.order(&stage.dice, spec);
             stage.knobs.ready_times.settle(&stage.dice, spec);
             stage.knobs.subqueues.settle(&stage.dice, spec);
+            stage.knobs.namespaces.settle(&stage.dice, spec);
         }
         Command::UpdateJob { spec, .. } => {
             stage.knobs.lines.hurry(&stage.dice, spec);

@@ -50,7 +50,6 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
     let (preempts, preemptible) = of_job(dice, &name);
     JobSpec {
         name,
-        namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
         class,
         queue: queue.into(),
         subqueue: String::new(),

@@ -101,6 +101,7 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         ("spec.minRuntimeSeconds", spec.min_runtime_seconds > 0),
         ("spec.readyTimeout", spec.ready_timeout.is_some()),
         ("spec.usageBasedOrder", spec.usage_based_order.is_some()),
+        ("spec.namespaces", spec.namespaces.is_some()),
     ];
     if let Some((field, _)) = of_queues.into_iter().find(|(_, is_said)| spec.is_cohort && *is_said) {
         return invalid(field, "a cohort holds no jobs; say it of its queues".into());

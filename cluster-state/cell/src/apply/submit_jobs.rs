@@ -32,7 +32,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         };
         return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
     }
-    let kind = check_job(tx, &spec)?;
+    let kind = check_job(tx, &spec, None)?;
     check_crowd(tx, &spec.queue)?;
     let spec = Arc::new(spec.into_owned());
     let mut groups = Vec::with_capacity(spec.groups.len());

@@ -74,7 +74,7 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
         return Ok(JobOutcome::Unchanged(known.id));
     }
     refuse_finished(&spec.name, known.state)?;
-    check_job(tx, &spec)?;
+    check_job(tx, &spec, Some(&known.spec))?;
     check_update(&known, &spec)?;
     if spec.queue != known.spec.queue {
         check_crowd(tx, &spec.queue)?;

@@ -6,6 +6,7 @@ use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
+use crate::state::namespaces::Namespaces;
 use crate::state::nodes::{DRAINING, NodeRecord};
 use crate::state::repairs::UnhealthyCause;
 use crate::state::requests::{live_shapes, summed};
@@ -199,4 +200,9 @@ impl Cell {
         let live = job.groups.iter().flat_map(|group| live_shapes(self, group)).map(|(shape, count)| (shape, -count));
         summed(self, asked.chain(live))
     }
+}
+
+/// The namespaces of a cell.
+pub fn namespaces(cell: &Cell) -> &Namespaces {
+    &cell.namespaces
 }

@@ -401,7 +401,9 @@ impl Job {
     }
 
     fn request_of(&self, occasion: &dyn std::fmt::Display, class: &str) -> String {
-        format!("{}.{:x}.{occasion}.{class}", self.spec.name, self.submitted_ms)
+        // It is a label of nodes and a file name elsewhere; no name holds `_`.
+        let name = self.spec.name.replace('/', "_");
+        format!("{name}.{:x}.{occasion}.{class}", self.submitted_ms)
     }
 
     /// Whether something of it stands that is not to stop.

@@ -12,6 +12,7 @@ use crate::state::classes::{Classes, NodeClass};
 use crate::state::flavors::{QuotaColumns, ResourceFlavors};
 use crate::state::job_store::Jobs;
 use crate::state::kept::{Kept, KeptRun};
+use crate::state::namespaces::Namespaces;
 use crate::state::nodes::Nodes;
 use crate::state::preemptions::Preemptions;
 use crate::state::priorities::PriorityClasses;
@@ -29,8 +30,8 @@ use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
 use crate::state::waiting::Waiting;
 use ohm_model::{
-    Index, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling, SchedulingProfile, Sequence,
-    SessionId, Subqueue,
+    Index, Namespace, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling, SchedulingProfile,
+    Sequence, SessionId, Subqueue,
 };
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
@@ -88,6 +89,7 @@ struct Header {
     queues: u32,
     flavors: u32,
     priority_classes: u32,
+    namespaces: u32,
     provisioning_classes: u32,
     profiles: u32,
     subqueues: u32,
@@ -163,6 +165,7 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
         queues: cell.quota.iter().len() as u32,
         flavors: cell.quota.flavors.iter().len() as u32,
         priority_classes: cell.priority_classes.iter().len() as u32,
+        namespaces: cell.namespaces.iter().len() as u32,
         provisioning_classes: cell.provisioning_classes.iter().len() as u32,
         profiles: cell.profiles.iter().len() as u32,
         subqueues: cell.subqueues.iter().len() as u32,
@@ -174,6 +177,7 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
     frame.put_all(cell.quota.iter());
     frame.put_all(cell.quota.flavors.iter());
     frame.put_all(cell.priority_classes.iter());
+    frame.put_all(cell.namespaces.iter());
     frame.put_all(cell.provisioning_classes.iter().map(|class| &**class));
     frame.put_all(cell.profiles.iter().map(|profile| &**profile));
     frame.put_all(cell.subqueues.iter());
@@ -254,6 +258,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let flavors = ResourceFlavors::from_flavors(frames.list::<ResourceFlavor>(header.flavors)?.into_iter());
     let quota = Quota::from_parts(queues, columns, flavors, scheduling);
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
+    let namespaces = frames.list::<Namespace>(header.namespaces)?;
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let profiles = frames.list::<SchedulingProfile>(header.profiles)?;
     let subqueues = frames.list::<Subqueue>(header.subqueues)?;
@@ -293,6 +298,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         topologies,
         quota,
         priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
+        namespaces: Namespaces::from_namespaces(namespaces.into_iter()),
         provisioning_classes: ProvisioningClasses::from_classes(provisioning_classes.into_iter()),
         profiles: Profiles::from_profiles(profiles.into_iter()),
         subqueues,

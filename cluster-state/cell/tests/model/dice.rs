@@ -211,7 +211,6 @@ impl World {
         let groups = (0..1 + self.dice.below(3) / 2).map(|at| self.group(at, class, together, level)).collect();
         JobSpec {
             name: format!("j{}", self.dice.below(JOBS)),
-            namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
             class,
             queue: queue.unwrap_or_default(),
             subqueue: String::new(),

@@ -118,6 +118,8 @@ impl Script {
             "flavor" => Command::PutResourceFlavor(Box::new(words.flavor())),
             "remove-flavor" => Command::RemoveResourceFlavor { name: name(words) },
             "topology" => Command::PutTopology(words.topology()),
+            "namespace" => Command::PutNamespace(words.namespace()),
+            "remove-namespace" => Command::RemoveNamespace { name: name(words) },
             "priority-class" => Command::PutPriorityClass(words.priority_class()),
             "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },
             "provisioning-class" => Command::PutProvisioningClass(words.provisioning_class()),

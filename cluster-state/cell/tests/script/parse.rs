@@ -2,7 +2,7 @@
 
 use ohm_model::{
     AdmissionCheck, Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, HostPort, JobSpec, Lease,
-    NodeCondition, NodeSpec, OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile,
+    Namespace, NodeCondition, NodeSpec, OnDisconnect, Operator, PriorityClass, QueueSpec, QueueingStrategy, Reconcile,
     RepairPolicy, RepairSpec, Requirement, RunRef, SelectorTerm, Shard, Subqueue, Survivors, Taint, TaintEffect,
     TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind, UsageBasedOrder,
 };
@@ -103,7 +103,6 @@ impl<'a> Words<'a> {
         let class = class(self.need("class"));
         let mut job = JobSpec {
             name,
-            namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
             class,
             subqueue: String::new(),
             queue: self.option("queue").unwrap_or_default().to_string(),
@@ -150,6 +149,12 @@ impl<'a> Words<'a> {
             job.groups.push(self.group());
         }
         job
+    }
+
+    /// `namespace NAME [label:KEY=VALUE…]`
+    pub(super) fn namespace(&mut self) -> Namespace {
+        let name = self.need("name").to_string();
+        Namespace { name, labels: self.all("label:").into_iter().map(pair).collect() }
     }
 
     /// `priority-class NAME VALUE [description=WORD] [never-preempts] [default]`
@@ -199,7 +204,7 @@ impl<'a> Words<'a> {
     }
 
     /// `queue NAME [strict] [checks=CLASS,CLASS@FLAVOR@FLAVOR] [parent=COHORT] [stop=POLICY] [most-waiting=N]
-    /// [min-runtime=SECONDS] [ready=TIMEOUT,RECOVERY,BASE,MAX[,LIMIT]]
+    /// [min-runtime=SECONDS] [ready=TIMEOUT,RECOVERY,BASE,MAX[,LIMIT]] [namespaces=NAME,NAME]
     /// [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(check).collect());
@@ -213,6 +218,7 @@ impl<'a> Words<'a> {
             queueing_strategy: strategies[usize::from(self.flag("strict"))],
             preemption,
             stop_policy,
+            namespaces: self.option("namespaces").map(|names| names.split(',').map(String::from).collect()),
             max_waiting_jobs: self.parsed("most-waiting", 0),
             min_runtime_seconds: self.parsed("min-runtime", 0),
             ready_timeout: self.ready_timeout(),

@@ -448,6 +448,8 @@ fn verb(command: &Command) -> &'static str {
         Command::RemoveQueue { .. } => "remove queue",
         Command::PutSubqueue(_) => "put subqueue",
         Command::RemoveSubqueue { .. } => "remove subqueue",
+        Command::PutNamespace(_) => "put namespace",
+        Command::RemoveNamespace { .. } => "remove namespace",
         Command::PutPriorityClass(_) => "put priority class",
         Command::RemovePriorityClass { .. } => "remove priority class",
         Command::PutResourceFlavor(_) => "put flavor",

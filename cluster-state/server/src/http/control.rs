@@ -109,6 +109,10 @@ pub(super) async fn remove_topology(caller: Caller, Name(name): Name) -> Answer 
     remove(&caller, Command::RemoveTopology { name }).await
 }
 
+pub(super) async fn remove_namespace(caller: Caller, Name(name): Name) -> Answer {
+    remove(&caller, Command::RemoveNamespace { name }).await
+}
+
 pub(super) async fn remove_priority_class(caller: Caller, Name(name): Name) -> Answer {
     remove(&caller, Command::RemovePriorityClass { name }).await
 }

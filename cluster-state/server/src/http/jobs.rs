@@ -6,6 +6,7 @@ use super::shared::Shared;
 use super::views::{self, TaskWindow};
 use axum::extract::State;
 use ohm_cell::{Cell, Job};
+use ohm_model::split_job_name;
 use ohm_wire::api::JobList;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ const CLASSES: [&str; 3] = ["batch", "service", "tas"];
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    namespace: Option<String>,
     state: Option<String>,
     class: Option<String>,
     queue: Option<String>,
@@ -49,7 +51,8 @@ impl ListQuery {
 
     fn matches(&self, job: &Job) -> bool {
         let same = |given: &Option<String>, value: &str| given.as_deref().is_none_or(|given| given == value);
-        same(&self.state, job.phase())
+        same(&self.namespace, split_job_name(&job.spec.name).0)
+            && same(&self.state, job.phase())
             && same(&self.class, job.spec.class.name())
             && same(&self.queue, &job.spec.queue)
             && same(&self.owner, &job.owner)

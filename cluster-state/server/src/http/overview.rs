@@ -34,6 +34,11 @@ pub(super) async fn topologies(State(shared): State<Shared>) -> Answer {
     Ok(json(cell.applied(), &views::topologies(&cell)))
 }
 
+pub(super) async fn namespaces(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::namespaces(&cell)))
+}
+
 pub(super) async fn priority_classes(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
     Ok(json(cell.applied(), &views::priority_classes(&cell)))

@@ -40,6 +40,7 @@ const SUBMIT: &[Operation] = &[operation(
         ("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists"),
         ("replace", "boolean", "forget finished jobs of the same names first, so that they run again"),
         ("update", "boolean", "change jobs of the same names that are not finished to what the documents say"),
+        ("namespace", "string", "the namespace of jobs whose metadata name none; `default` by default"),
     ],
     "SubmitAnswer",
 )];
@@ -47,6 +48,7 @@ const JOBS: &[Operation] = &[operation(
     "get",
     "Jobs, by name",
     &[
+        ("namespace", "string", "only jobs of this namespace"),
         ("state", "string", "only jobs in this state"),
         ("class", "string", "only jobs of this class"),
         ("queue", "string", "only jobs of this queue"),
@@ -193,6 +195,10 @@ const RESOURCE_FLAVORS: &[Operation] =
 const RESOURCE_FLAVOR: &[Operation] =
     &[operation("delete", "Remove a resource flavor; refused while a queue or cohort names it", &[], "")];
 const SCHEDULING: &[Operation] = &[operation("get", "What holds for all queues", &[], "SchedulingView")];
+const NAMESPACES: &[Operation] =
+    &[operation("get", "Namespaces with their labels, and how many jobs there are in each", &[], "NamespaceList")];
+const NAMESPACE: &[Operation] =
+    &[operation("delete", "Remove a namespace; refused while the cell knows jobs in it", &[], "")];
 const PRIORITY_CLASSES: &[Operation] =
     &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
 const PRIORITY_CLASS: &[Operation] =
@@ -263,6 +269,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/resource-flavors", RESOURCE_FLAVORS), get(overview::resource_flavors)),
         (route("/v1/resource-flavors/{name}", RESOURCE_FLAVOR), delete(control::remove_resource_flavor)),
         (route("/v1/scheduling", SCHEDULING), get(overview::scheduling)),
+        (route("/v1/namespaces", NAMESPACES), get(overview::namespaces)),
+        (route("/v1/namespaces/{name}", NAMESPACE), delete(control::remove_namespace)),
         (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
         (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/provisioning-classes", PROVISIONING_CLASSES), get(overview::provisioning_classes)),

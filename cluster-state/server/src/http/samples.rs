@@ -1,24 +1,24 @@
 //! One answer of each kind with every field filled in: what the schemas are made from. A field that is forgotten here
 //! does not compile.
 
-use ohm_wire::api::{
-    ActiveJobView, AdmissionView, ApiError, BestDomainView, BorrowWithinCohortView, BroughtView, CheckView, ClockView,
-    CountedView, DocumentVerdict, DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView,
-    FairSharingView, GroupExplainView, GroupView, HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView,
-    LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView,
-    NodeSummary, NodeTotals, OwedView, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
-    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView,
-    QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReadinessView, ReadyTimeoutView, ReasonView,
-    RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, SchedulingView, ScoreView, ServerEngine, ServerList,
-    ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, SubqueueView, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, UnhealthyNodeView, UsageBasedOrderView, VerdictKind, WaitAnswer, WaitingJobView,
-};
-use serde::Serialize;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+mod explain;
+mod filled;
 
-/// The key of a map that may have any keys.
-pub(super) const ANY_KEY: &str = "*";
+pub(super) use filled::ANY_KEY;
+use filled::{text, texts, value};
+use ohm_wire::api::{
+    ActiveJobView, AdmissionView, ApiError, BorrowWithinCohortView, BroughtView, CheckView, ClockView, DocumentVerdict,
+    DomainView, DrainView, ErrorAnswer, EventList, EventView, FairSharingView, GroupView, HeldView, JobList,
+    JobSummary, JobTotals, JobView, JudgedView, LeavingView, NamespaceList, NamespaceView, NodeConditionView,
+    NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList,
+    PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView,
+    PutTaintView, QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView,
+    ReadinessView, ReadyTimeoutView, RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, SchedulingView,
+    ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, SubqueueView,
+    TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, UsageBasedOrderView, VerdictKind,
+    WaitAnswer, WaitingJobView,
+};
+use serde_json::{Value, json};
 
 /// Every kind of answer by the name of its schema.
 pub(super) fn all() -> Vec<(&'static str, Value)> {
@@ -26,13 +26,14 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("ErrorAnswer", value(&error())),
         ("EventList", value(&EventList { events: vec![event()], dropped: 1, next: 1 })),
         ("EventView", value(&event())),
-        ("ExplainView", value(&explain())),
+        ("ExplainView", value(&explain::explain())),
         ("JobList", value(&JobList { jobs: vec![job_summary()], total: 1, next: text() })),
         ("JobSummary", value(&job_summary())),
         ("JobView", value(&job())),
         ("NodeDetail", value(&node_detail())),
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
+        ("NamespaceList", value(&NamespaceList { namespaces: vec![namespace()] })),
         ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("ProfileList", value(&ProfileList { profiles: vec![profile()] })),
         ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
@@ -46,18 +47,6 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("TopologyList", value(&topologies())),
         ("WaitAnswer", value(&WaitAnswer { reached: true, job: job_summary() })),
     ]
-}
-
-fn value<T: Serialize>(sample: &T) -> Value {
-    serde_json::to_value(sample).unwrap_or(Value::Null)
-}
-
-fn text() -> String {
-    "text".to_string()
-}
-
-fn texts() -> BTreeMap<String, String> {
-    [(ANY_KEY.to_string(), text())].into()
 }
 
 fn error() -> ErrorAnswer {
@@ -109,6 +98,7 @@ fn job_summary() -> JobSummary {
         queue: text(),
         subqueue: text(),
         held: text(),
+        namespace: text(),
         owner: text(),
         labels: texts(),
         submitted_ms: 1,
@@ -129,7 +119,7 @@ fn job() -> JobView<Value> {
             since_ms: 1,
             give_up_ms: 1,
             begun: 1,
-            requests: vec![node_request()],
+            requests: vec![explain::node_request()],
             unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
             past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
         },
@@ -273,6 +263,7 @@ fn queue() -> QueueView {
         preemption: Some(preemption),
         stop_policy: text(),
         max_waiting_jobs: 1,
+        namespaces: Some(vec![text()]),
         min_runtime_seconds: 1,
         ready_timeout: Some(ReadyTimeoutView {
             timeout_seconds: 1,
@@ -353,6 +344,10 @@ fn resource_flavor() -> ResourceFlavorView {
     ResourceFlavorView { name: text(), node_labels: texts(), node_taints: vec![text()], tolerations: vec![text()] }
 }
 
+fn namespace() -> NamespaceView {
+    NamespaceView { name: text(), labels: [(ANY_KEY.to_string(), text())].into(), jobs: 1 }
+}
+
 fn priority_class() -> PriorityClassView {
     PriorityClassView { name: text(), value: 1, preemption_policy: text(), description: text(), global_default: true }
 }
@@ -397,74 +392,6 @@ fn profile() -> ProfileView {
         head_patience_seconds: 1,
         replicas: 1,
         jobs: 1,
-    }
-}
-
-fn explain() -> ExplainView {
-    ExplainView {
-        job: text(),
-        state: text(),
-        index: 1,
-        summary: text(),
-        details: vec![text()],
-        hint: text(),
-        obstacle: text(),
-        group: text(),
-        groups: vec![GroupExplainView { name: text(), explain: counted() }],
-        fit: 1,
-        needed: 1,
-        nodes: 1,
-        open_nodes: 1,
-        reasons: vec![ReasonView { code: text(), reason: text(), nodes: 1 }],
-        nearest: vec![NearestView { resource: text(), asked: text(), free: text(), node: text() }],
-        profile: text(),
-        strategies: vec![text()],
-        jobs_ahead: Some(1),
-        owed: vec![OwedView {
-            group: text(),
-            lost: 1,
-            held: 1,
-            missing: 1,
-            nodes: [(ANY_KEY.to_string(), 1)].into(),
-            until_ms: 1,
-        }],
-        node_requests: vec![node_request()],
-        held_for: [(ANY_KEY.to_string(), vec![text()])].into(),
-    }
-}
-
-fn node_request() -> NodeRequestView {
-    NodeRequestView {
-        class: text(),
-        state: text(),
-        attempt: 1,
-        request: text(),
-        tasks: 1,
-        message: text(),
-        since_ms: 1,
-    }
-}
-
-fn counted() -> CountedView {
-    let nodes = || [(ANY_KEY.to_string(), 1)].into();
-    let layer = LayerFitView { level: text(), fit: 1, needed: 1 };
-    CountedView {
-        fit: 1,
-        of: 1,
-        unit: text(),
-        total_nodes: 1,
-        excluded: ExcludedView {
-            resource: nodes(),
-            taint: nodes(),
-            node_selector: 1,
-            affinity: 1,
-            topology_domain: 1,
-            port: nodes(),
-            limit_per_node: 1,
-            held: 1,
-        },
-        unavailable: nodes(),
-        best: Some(BestDomainView { level: text(), values: vec![text()], per_level: vec![layer] }),
     }
 }
 

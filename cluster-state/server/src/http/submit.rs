@@ -5,7 +5,7 @@
 //! tried because an earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is
 //! there.
 
-use super::answer::{Answer, json_with};
+use super::answer::{Answer, Problem, json_with};
 use super::bodies::{Documents, Parsed, broken_body};
 use super::lanes::Client;
 use super::lines::{LINE_BYTES_MAX, LineReader, Lines};
@@ -19,7 +19,7 @@ use axum::http::StatusCode;
 use ohm_cell::{Cell, JobState, QuotaNode, subqueues};
 use ohm_log::ENTRY_BYTES_MAX;
 use ohm_manifest::{Content, Document};
-use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome, Refusal};
+use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome, Refusal, names};
 use ohm_stdx::codec;
 use ohm_wire::api::{DocumentVerdict, SubmitAnswer};
 use serde::Deserialize;
@@ -56,6 +56,7 @@ pub(super) struct SubmitQuery {
     replace: bool,
     #[serde(default)]
     update: bool,
+    namespace: Option<String>,
 }
 
 pub(super) async fn submit(
@@ -67,6 +68,11 @@ pub(super) async fn submit(
     let content_type = guard::content_type(request.headers());
     let mut submission = Submission::new(&caller, query.verdicts == Listed::All);
     (submission.replace, submission.update) = (query.replace, query.update);
+    if let Some(namespace) = &query.namespace {
+        let hint = "`namespace` is the one of jobs whose metadata name none";
+        names::dns_label(namespace).map_err(|error| Problem::invalid(format!("namespace {error}"), hint))?;
+        submission.namespace = Some(namespace);
+    }
     let body = request.into_body();
     match content_type.as_str() {
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => submit_lines(submission, body).await,
@@ -152,6 +158,10 @@ fn putting(content: Content, cell: Option<&Cell>) -> Option<(Command, bool)> {
         Content::Topology(spec) => {
             (known(&|cell| cell.topologies().iter().any(|known| known.spec == spec)), Command::PutTopology(spec))
         }
+        Content::Namespace(namespace) => {
+            let was_there = known(&|cell| ohm_cell::namespaces(cell).get(&namespace.name) == Some(&namespace));
+            (was_there, Command::PutNamespace(namespace))
+        }
         Content::PriorityClass(class) => {
             let was_there = known(&|cell| cell.priority_classes().get(&class.name) == Some(&class));
             (was_there, Command::PutPriorityClass(class))
@@ -199,6 +209,8 @@ struct Submission<'c> {
     replace: bool,
     /// Jobs of the same names that are not finished are changed.
     update: bool,
+    /// The namespace of jobs that name none.
+    namespace: Option<&'c str>,
     documents: u64,
     index: Index,
     waiting: Vec<Waiting>,
@@ -215,6 +227,7 @@ impl<'c> Submission<'c> {
             list_good,
             replace: false,
             update: false,
+            namespace: None,
             documents: 0,
             index: *caller.shared.cells.applied().borrow(),
             waiting: Vec::new(),
@@ -231,6 +244,7 @@ impl<'c> Submission<'c> {
             Ok(document) => document,
             Err(error) => return self.record(unreadable(&error, self.documents, lines_before)),
         };
+        self.namespace.into_iter().for_each(|namespace| document.in_namespace(namespace));
         self.complete(&mut document).await;
         let ticket = Ticket::of(&document, self.documents, lines_before);
         if document.created_us.is_some() {

@@ -6,8 +6,8 @@ use crate::path::FieldPath;
 use ohm_model::queue::SCHEDULING_NAME;
 use ohm_model::resources::{Amounts, PODS};
 use ohm_model::{
-    ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, Scheduling,
-    SchedulingProfile, Subqueue, TopologySpec,
+    ClassKind, JobSpec, Namespace, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, Scheduling,
+    SchedulingProfile, Subqueue, TopologySpec, job_name, split_job_name,
 };
 
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ pub struct Document {
     /// Of a job: when it was created, in microseconds since 1970, if the document says so. For `ohm plan`: a cell
     /// counts from when it gets the job.
     pub created_us: Option<i64>,
+    /// Of a job: the namespace that its metadata name.
+    pub namespace: Option<String>,
     /// Of an object of Kubernetes: what is to be said of it, if there is anything.
     pub kubernetes: Option<Box<KubernetesObject>>,
 }
@@ -74,6 +76,18 @@ pub enum NamedKind {
 }
 
 impl Document {
+    /// Puts a job whose metadata name no namespace into this one.
+    pub fn in_namespace(&mut self, namespace: &str) {
+        let job = match &mut self.content {
+            Content::Job(job) => job.as_mut(),
+            Content::Pod(pod) => &mut pod.job,
+            _ => return,
+        };
+        if self.namespace.is_none() {
+            job.name = job_name(namespace, split_job_name(&job.name).1);
+        }
+    }
+
     /// Fills in what a job leaves to its class, which is like `kind`. Until then it is as one of batch.
     pub fn for_class_like(&mut self, kind: ClassKind) {
         if let (Content::Job(job), Some(left_open)) = (&mut self.content, self.left_open.take()) {
@@ -99,6 +113,8 @@ pub enum Content {
     Topology(TopologySpec),
     /// `kind: Node`.
     Node(Box<NodeDocument>),
+    /// `kind: Namespace`.
+    Namespace(Namespace),
     /// `kind: PriorityClass`.
     PriorityClass(PriorityClass),
     /// `kind: ProvisioningClass`.
@@ -122,6 +138,7 @@ impl Content {
             Content::Scheduling(_) => ("Scheduling", Some(SCHEDULING_NAME)),
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
+            Content::Namespace(namespace) => ("Namespace", Some(&namespace.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
             Content::ProvisioningClass(class) => ("ProvisioningClass", Some(&class.name)),
             Content::SchedulingProfile(profile) => ("SchedulingProfile", Some(&profile.name)),

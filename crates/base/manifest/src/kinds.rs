@@ -8,7 +8,7 @@ use crate::path::Trail;
 use crate::text::nearest;
 use crate::tree::{Node, Value};
 use crate::validate;
-use ohm_model::job::NAMESPACE_DEFAULT;
+use ohm_model::Namespace;
 use ohm_model::queue::SCHEDULING_NAME;
 use ohm_model::selector::Labels;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ const KINDS: &[&str] = &[
     "Scheduling",
     "Topology",
     "Node",
+    "Namespace",
     "PriorityClass",
     "ProvisioningClass",
     "SchedulingProfile",
@@ -42,8 +43,8 @@ pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Resu
     match decoded {
         Some(content) if cx.problems.is_empty() => {
             let origin = Origin { file: file.clone(), position: node.position };
-            let (left_open, created_us) = (cx.left_open, cx.created_us);
-            Ok(Document { origin, content, left_open, created_us, kubernetes: cx.object })
+            let (left_open, created_us, namespace) = (cx.left_open, cx.created_us, cx.namespace);
+            Ok(Document { origin, content, left_open, created_us, namespace, kubernetes: cx.object })
         }
         _ => {
             cx.problems.sort_by_key(|problem| problem.position);
@@ -66,6 +67,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
             violations.extend(validate::used(&node.used));
             violations
         }
+        Content::Namespace(namespace) => validate::namespace(namespace),
         Content::PriorityClass(class) => validate::priority_class(class),
         Content::ProvisioningClass(class) => validate::provisioning_class(class),
         Content::SchedulingProfile(profile) => validate::scheduling_profile(profile),
@@ -117,6 +119,7 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
             let spec = required(cx, root, spec, "its `levels`")?;
             decode::topology(cx, name, spec).map(Content::Topology)
         }),
+        Some("Namespace") => namespace(cx, root),
         Some("PriorityClass") => {
             let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "preemptionPolicy", "description"];
             let fields = Fields::open(cx, root, &[known, &["globalDefault"]])?;
@@ -161,20 +164,10 @@ fn job(cx: &mut Context, root: At<'_>) -> Option<Content> {
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
     let metadata = metadata(cx, &fields, &["name", "labels", "namespace", "creationTimestamp"]);
     cx.created_us = created_us(cx, &fields);
-    let namespace = namespace(cx, &fields).unwrap_or_else(|| NAMESPACE_DEFAULT.to_string());
     let spec = fields.require(cx, "spec", "what the job runs")?;
     let (name, labels) = metadata.unwrap_or_default();
-    decode::job(cx, (name, namespace), labels, spec).map(|job| Content::Job(Box::new(job)))
-}
-
-fn namespace(cx: &mut Context, fields: &Fields<'_>) -> Option<String> {
-    let metadata = fields.get("metadata")?;
-    let at = At { node: metadata.node.get("namespace")?, trail: Trail::Field(&metadata.trail, "namespace") };
-    let name = at.text(cx)?;
-    if name != NAMESPACE_DEFAULT {
-        at.rule(cx, format!("a cell has the namespace `{NAMESPACE_DEFAULT}` only; name that, or leave it out"));
-    }
-    Some(name)
+    let name = decode::name_of_job(cx, &fields, &name);
+    decode::job(cx, name, labels, spec).map(|job| Content::Job(Box::new(job)))
 }
 
 fn created_us(cx: &mut Context, fields: &Fields<'_>) -> Option<i64> {
@@ -199,6 +192,12 @@ fn named(
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
     let (name, _) = metadata(cx, &fields, &["name"]).unwrap_or_default();
     read(cx, name, fields.get("spec"))
+}
+
+fn namespace(cx: &mut Context, root: At<'_>) -> Option<Content> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata"]])?;
+    let (name, labels) = metadata(cx, &fields, &["name", "labels"])?;
+    Some(Content::Namespace(Namespace { name, labels }))
 }
 
 fn scheduling(cx: &mut Context, root: At<'_>) -> Option<Content> {

@@ -93,10 +93,12 @@
 //! | `readyTimeout` besides | `backoffBaseSeconds` (60), `backoffMaxSeconds` (3600), `backoffLimit` (no bound) |
 //! | Queue besides | `minRuntimeSeconds`: for so long after its start no job of another queue has one of it stopped |
 //! | Queue besides | `usageBasedOrder`: `halfLifeSeconds`, `resourceWeights`: who has used least comes first; below |
+//! | Queue besides | `namespaces`: the names of those whose jobs may wait in it; those of all unless said |
 //! | Subqueue | `queue`, `fairSharing.weight` (1 unless said; or `weight`): a part of a queue that jobs may name |
 //! | Cohort | as Queue, with `parent` for `cohort`, `resourceGroups`, and nothing else of what Queues have besides |
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
+//! | Namespace | `metadata.labels`; jobs are in one (`metadata.namespace`), in `default` unless they say so |
 //! | PriorityClass | `value`, `description`, `preemptionPolicy` as of a job (all beside `metadata`) |
 //! | PriorityClass besides | `globalDefault`: jobs that name neither a class nor a priority get it; one class at most |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |

@@ -5,13 +5,13 @@ use crate::decode::{RECONCILE, REPAIR_POLICIES, SURVIVORS};
 use crate::defaults;
 use crate::document::API_VERSION;
 use core::net::IpAddr;
+use ohm_model::job::NOTICE_SIGNALS;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
-use ohm_model::job::{NAMESPACE_DEFAULT, NOTICE_SIGNALS};
 use ohm_model::resources::{self, Amounts};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    GroupSpec, HostPort, JobSpec, OnDisconnect, Protocol, Reconcile, RepairSpec, Requirement, SelectorTerm, SpreadMode,
-    TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    GroupSpec, HostPort, JobSpec, NAMESPACE_DEFAULT, OnDisconnect, Protocol, Reconcile, RepairSpec, Requirement,
+    SelectorTerm, SpreadMode, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, split_job_name,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,11 +41,7 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
     JobDocument {
         api_version: API_VERSION,
         kind: "Job",
-        metadata: Metadata {
-            name: &job.name,
-            namespace: other(job.namespace.as_str(), NAMESPACE_DEFAULT),
-            labels: &job.labels,
-        },
+        metadata: metadata(job),
         spec: Spec {
             class: job.class.name(),
             queue: job.named_queue(),
@@ -64,6 +60,11 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
             groups: job.groups.iter().map(|group| group_document(job, group)).collect(),
         },
     }
+}
+
+fn metadata(job: &JobSpec) -> Metadata<'_> {
+    let (namespace, name) = split_job_name(&job.name);
+    Metadata { name, namespace: other(namespace, NAMESPACE_DEFAULT), labels: &job.labels }
 }
 
 /// One word, unless the job says which of two runs lives on.

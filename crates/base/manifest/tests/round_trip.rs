@@ -19,6 +19,14 @@ fn name() -> impl Strategy<Value = String> {
     "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?"
 }
 
+/// The name of a job, in half of the cases of a namespace.
+fn name_of_job() -> impl Strategy<Value = String> {
+    (name(), proptest::option::of("team-[a-c]")).prop_map(|(name, namespace)| match namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
+    })
+}
+
 fn key() -> impl Strategy<Value = String> {
     "([a-z]{1,5}\\.io/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,8}[A-Za-z0-9])?"
 }
@@ -194,13 +202,12 @@ fn job() -> impl Strategy<Value = JobSpec> {
     let seconds = prop_oneof![Just(0), Just(86_400), 1..1_000_000u64];
     let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
     let flags = (any::<bool>(), any::<bool>(), repair());
-    (name(), class, queue, numbers, labels(), groups, flags).prop_map(
+    (name_of_job(), class, queue, numbers, labels(), groups, flags).prop_map(
         |(name, class, queue, (priority, retries, deadline, ttl), labels, mut groups, (keeps, suspended, repair))| {
             let has_none = |group: &GroupSpec| class.built_in().is_none_or(|kind| group.spares_problem(kind).is_some());
             groups.iter_mut().filter(|group| has_none(group)).for_each(|group| group.spares = 0);
             JobSpec {
                 name,
-                namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
                 class,
                 queue,
                 subqueue: String::new(),

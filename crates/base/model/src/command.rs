@@ -4,6 +4,7 @@ use crate::condition::NodeCondition;
 use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, RunRef, Sequence, SessionId};
 use crate::job::JobSpec;
 use crate::lease::{Lease, Role, TakeOver};
+use crate::namespace::Namespace;
 use crate::node::{NodeConclusion, NodeSpec};
 use crate::priority::PriorityClass;
 use crate::profile::SchedulingProfile;
@@ -241,6 +242,13 @@ pub enum Command {
     PutPriorityClass(PriorityClass),
     /// Removes a priority class; jobs that named it keep the priority they got.
     RemovePriorityClass {
+        /// By name.
+        name: String,
+    },
+    /// Adds or replaces a namespace.
+    PutNamespace(Namespace),
+    /// Removes a namespace; refused while the cell knows jobs in it.
+    RemoveNamespace {
         /// By name.
         name: String,
     },

@@ -86,10 +86,8 @@ pub enum SpreadMode {
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Unique among the jobs of its namespace that the cell remembers.
+    /// By which it is known, unique among the jobs that the cell remembers: [`crate::job_name`].
     pub name: String,
-    /// Which namespace it is in. A cell has the namespace [`NAMESPACE_DEFAULT`] only.
-    pub namespace: String,
     /// Who places it.
     pub class: Class,
     /// The queue it waits in; empty for none.
@@ -136,7 +134,6 @@ impl JobSpec {
     pub fn of(name: impl Into<String>, class: Class, groups: Vec<GroupSpec>) -> Self {
         JobSpec {
             name: name.into(),
-            namespace: NAMESPACE_DEFAULT.into(),
             class,
             queue: String::new(),
             subqueue: String::new(),
@@ -158,8 +155,6 @@ impl JobSpec {
     }
 }
 
-/// The namespace of jobs that name none.
-pub const NAMESPACE_DEFAULT: &str = "default";
 /// Most groups a job may have.
 pub const GROUPS_MAX: usize = 64;
 /// The longest time between the polite signal and the kill: a day.

@@ -19,6 +19,7 @@ pub mod ids;
 pub mod job;
 pub mod lease;
 pub mod names;
+pub mod namespace;
 pub mod node;
 pub mod outcome;
 pub mod path;
@@ -56,7 +57,8 @@ pub use job::{
     TaskSpec,
 };
 pub use lease::{Lease, Role, Shard, ShortNodeLease, TakeOver};
-pub use names::NameError;
+pub use names::{NAMESPACE_DEFAULT, NameError};
+pub use namespace::{Namespace, full_job_name, job_name, split_job_name};
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use path::FieldPath;

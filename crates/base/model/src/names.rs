@@ -46,6 +46,21 @@ pub fn dns_name(name: &str) -> Result<(), NameError> {
     dns(name, DNS_NAME_BYTES_MAX, inner, "use a to z, 0 to 9, and `-` or `.` in between")
 }
 
+/// The namespace of jobs that name none. It is always there.
+pub const NAMESPACE_DEFAULT: &str = "default";
+
+/// The name of a job: `train-1`, or `team-a/train-1` in a namespace other than `default`.
+///
+/// # Errors
+/// When it is none.
+pub fn job_name(name: &str) -> Result<(), NameError> {
+    match name.split_once('/') {
+        Some((NAMESPACE_DEFAULT, _)) => odd(name, "name of a job", "leave `default/` out"),
+        Some((namespace, name)) => dns_label(namespace).and_then(|()| dns_name(name)),
+        None => dns_name(name),
+    }
+}
+
 /// A name without dots, such as `workers`.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use crate::selector::{Labels, Toleration};
 use crate::subqueue::UsageBasedOrder;
 use crate::taint::Taint;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most resource groups of a queue or cohort.
 pub const RESOURCE_GROUPS_MAX: usize = 16;
@@ -58,6 +58,8 @@ pub struct QueueSpec {
     pub ready_timeout: Option<ReadyTimeout>,
     /// Whether its jobs come in the order of what their subqueues have used; of a cohort: nothing.
     pub usage_based_order: Option<Box<UsageBasedOrder>>,
+    /// The namespaces of the jobs that may wait in it; those of all when absent; of a cohort: nothing.
+    pub namespaces: Option<BTreeSet<String>>,
 }
 
 impl Default for QueueSpec {
@@ -81,6 +83,7 @@ impl Default for QueueSpec {
             min_runtime_seconds: 0,
             ready_timeout: None,
             usage_based_order: None,
+            namespaces: None,
         }
     }
 }
@@ -89,6 +92,11 @@ impl QueueSpec {
     /// Whether a resource group gives quota for a flavor of this name.
     pub fn gives_flavor(&self, name: &str) -> bool {
         self.resource_groups.iter().flat_map(|group| &group.flavors).any(|quota| quota.name == name)
+    }
+
+    /// Whether jobs of this namespace may wait in it.
+    pub fn admits_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(namespace))
     }
 
     /// What is wrong with `check`, one of this queue, and which of its flavors it is about, by its place.

@@ -3,6 +3,7 @@
 
 use crate::job::{GROUPS_MAX, GroupSpec, JobSpec};
 use crate::names::{self, NameError};
+use crate::namespace::Namespace;
 use crate::node::NodeSpec;
 use crate::path::FieldPath;
 use crate::priority::PriorityClass;
@@ -140,6 +141,9 @@ impl Spelled for QueueSpec {
                 }
             }
         }
+        for (index, namespace) in self.namespaces.iter().flatten().enumerate() {
+            expect(names::dns_label(namespace), || spec().field("namespaces").item(index), found);
+        }
         for (index, check) in self.admission_checks.iter().enumerate() {
             let field = || spec().field("admissionChecks").item(index);
             expect(names::dns_name(&check.name), field, found);
@@ -163,6 +167,13 @@ impl Spelled for Subqueue {
     fn spell(&self, found: Found<'_>) {
         own_name(&self.name, found);
         expect(names::dns_name(&self.queue), || spec().field("queue"), found);
+    }
+}
+
+impl Spelled for Namespace {
+    fn spell(&self, found: Found<'_>) {
+        expect(names::dns_label(&self.name), || metadata().field("name"), found);
+        labels(&self.labels, &|| metadata().field("labels"), found);
     }
 }
 
@@ -205,7 +216,7 @@ impl Spelled for (&Labels, &[Toleration]) {
 
 impl Spelled for JobSpec {
     fn spell(&self, found: Found<'_>) {
-        own_name(&self.name, found);
+        expect(names::job_name(&self.name), || metadata().field("name"), found);
         labels(&self.labels, &|| metadata().field("labels"), found);
         for queue in [&self.queue, &self.subqueue] {
             expect(optional(queue, names::dns_name), || spec().field("queue"), found);

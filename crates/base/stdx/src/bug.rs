@@ -167,6 +167,10 @@ pub enum Bug {
     ForgetFlavorChecks,
     /// What subqueues have consumed is never brought up to date: only what they use now counts.
     FreezeSubqueueUsage,
+    /// Queues take jobs of all namespaces.
+    TakeAnyNamespace,
+    /// Namespaces go while jobs are in them.
+    RemoveUsedNamespace,
 }
 
 impl Bug {
@@ -174,7 +178,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 78] = [
+    pub const ALL: [Bug; 80] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -253,6 +257,8 @@ impl Bug {
         Bug::ForgetReadyBackOff,
         Bug::ForgetFlavorChecks,
         Bug::FreezeSubqueueUsage,
+        Bug::TakeAnyNamespace,
+        Bug::RemoveUsedNamespace,
     ];
 }
 

@@ -51,6 +51,11 @@ pub enum ClientCommand {
     /// Remove a resource flavor that no queue and no cohort names
     #[command(subcommand)]
     Flavor(RemoveCommand),
+    /// List namespaces, and how many jobs there are in each
+    Namespaces,
+    /// Remove a namespace in which there is no job
+    #[command(subcommand)]
+    Namespace(RemoveCommand),
     /// List priority classes with their values
     PriorityClasses,
     /// Remove a priority class; jobs that named it keep the priority they got
@@ -170,6 +175,9 @@ pub struct Run {
 /// `ohm jobs`.
 #[derive(Clone, Debug, Args)]
 pub struct Jobs {
+    /// Jobs of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
     /// Only jobs in this state
     #[arg(long, value_parser = ["pending", "running", "suspended", "succeeded", "failed", "cancelled"])]
     pub state: Option<String>,

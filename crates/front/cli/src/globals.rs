@@ -59,6 +59,9 @@ pub struct Globals {
     /// Data folder of the cell on this machine [default: ./ohm-data]
     #[arg(long, global = true, env = "OHM_DATA_DIR", hide_env_values = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Namespace of the jobs that are named, listed or submitted [default: default]
+    #[arg(short, long, global = true, env = "OHM_NAMESPACE", hide_env_values = true, value_name = "NAME")]
+    pub namespace: Option<String>,
     /// How results are printed
     #[arg(short, long, global = true, value_enum, default_value = "table")]
     pub output: OutputFormat,

@@ -13,7 +13,7 @@ const NODES: usize = 8;
 
 /// A service of one task that writes down every tenth of a second that it lives.
 fn service(cell: &Cell, name: &str, on_disconnect: &str) -> String {
-    let write = entry(&format!("{}/$OHM_JOB", cell.path("diary").display()));
+    let write = entry(&format!("{}/${{OHM_JOB#*/}}", cell.path("diary").display()));
     format!(
         "apiVersion: ohm/v1
 kind: Job

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn jobs(prefix: &str, count: usize, diaries: &Path) -> String {
     let job = |number: usize| {
         let (tasks, name) = (1 + number % 3, format!("{prefix}-{number}"));
-        let write = entry(&format!("{}/$OHM_JOB.$OHM_RANK", diaries.display()));
+        let write = entry(&format!("{}/${{OHM_JOB#*/}}.$OHM_RANK", diaries.display()));
         let lines = 1 + number % 20;
         let place = match number % 2 {
             0 => format!("nodeSelector: {{topology.ohm/block: b{}}}", 1 + number / 2 % 2),

@@ -252,7 +252,7 @@ echo '{{"state": "ready", "nodeSelector": {{"topology.ohm/block": "b1"}}, "messa
     let counts: Vec<usize> = asks.values().copied().collect();
     assert_eq!(counts, [1, 3], "one name for each attempt: {asks:?}");
     let request: Value = serde_json::from_slice(&fs::read(asked.join("last.json")).unwrap()).unwrap();
-    assert_eq!((&request["job"], &request["attempt"]), (&"hooked".into(), &2.into()), "{request}");
+    assert_eq!((&request["job"], &request["attempt"]), (&"default/hooked".into(), &2.into()), "{request}");
     assert_eq!(request["groups"][0]["requests"]["cpu"], "10m", "{request}");
     assert_eq!(request["parameters"]["zone"], "a", "{request}");
     let story = cell.ask(&["events", "--job", "hooked"]).good();

@@ -81,7 +81,7 @@ fn check_training(cell: &Cell) {
     assert!(places.iter().all(|(node, _)| rack(node) == rack(&places[0].0)), "one rack: {places:?}");
     for (rank, (node, address)) in places.iter().enumerate() {
         let beginning = format!(
-            "job training, group workers: rank {rank} of 4\non node {node} at {address}, run 1 of this rank\npeers in \
+            "job default/training, group workers: rank {rank} of 4\non node {node} at {address}, run 1 of this rank\npeers in \
              rank order: {}\n",
             peers.join(",")
         );

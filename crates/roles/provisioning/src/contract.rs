@@ -4,7 +4,7 @@ use ohm_cell::{Cell, Check, CheckState, Filters, Job, RepairRequest, domain_labe
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::selector::Labels;
-use ohm_model::{GroupIndex, GroupSpec, ProvisioningClass, TaintEffect, Toleration, TolerationOperator};
+use ohm_model::{GroupIndex, GroupSpec, ProvisioningClass, TaintEffect, Toleration, TolerationOperator, full_job_name};
 use ohm_stdx::RangeSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub struct Release {
 pub struct Request {
     /// Its name: the same whenever this is asked again, another one for another attempt.
     pub id: String,
-    /// The job's name.
+    /// `NAMESPACE/NAME` of the job.
     pub job: String,
     /// Its queue.
     pub queue: String,
@@ -201,7 +201,7 @@ impl Request {
         };
         Request {
             id: job.request_id(&check.class),
-            job: job.spec.name.clone(),
+            job: full_job_name(&job.spec.name),
             queue: job.spec.queue.clone(),
             priority: job.spec.priority,
             class: check.class.clone(),

@@ -3,10 +3,11 @@
 use crate::cell::Cell;
 use crate::state::jobs::required_level;
 use crate::state::profiles::Profiles;
-use ohm_model::job::{GROUPS_MAX, NAMESPACE_DEFAULT, TASKS_MAX};
+use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
-use ohm_model::{Class, ClassKind, GRACE_MS_MAX, GroupSpec, JobSpec, Refusal, RepairPolicy};
+use ohm_model::{Class, ClassKind, GRACE_MS_MAX, GroupSpec, JobSpec, Refusal, RepairPolicy, split_job_name};
+use ohm_stdx::bug::{self, Bug};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -84,14 +85,30 @@ fn no_class(profiles: &Profiles, class: Class) -> Refusal {
     Refusal::Invalid { field: "spec.class".into(), problem }
 }
 
-/// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
-/// Returns what its class is like.
-pub(crate) fn check_job(cell: &Cell, spec: &JobSpec) -> Result<ClassKind, Refusal> {
+/// Refuses a job of a namespace that there is not, or that its queue does not take. One that is `known` stays where it
+/// is, whatever its queue takes by now.
+fn check_namespace(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if spec.namespace != NAMESPACE_DEFAULT {
-        let problem = format!("there is no namespace \"{}\"; a cell has {NAMESPACE_DEFAULT} only", spec.namespace);
+    let (namespace, _) = split_job_name(&spec.name);
+    if cell.namespaces.get(namespace).is_none() {
+        let problem = format!("there is no namespace \"{namespace}\"; submit a document of `kind: Namespace` first");
         return invalid("metadata.namespace", problem);
     }
+    let queue = &spec.queue;
+    let takes = cell.quota.get(queue).is_none_or(|found| found.spec.admits_namespace(namespace));
+    if takes || bug::is_planted(Bug::TakeAnyNamespace) || known.is_some_and(|known| known.queue == *queue) {
+        return Ok(());
+    }
+    let problem =
+        format!("queue \"{queue}\" takes no jobs of the namespace \"{namespace}\" (`namespaces` of the queue)");
+    invalid("spec.queue", problem)
+}
+
+/// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
+/// One that is `known` becomes that. Returns what its class is like.
+pub(crate) fn check_job(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) -> Result<ClassKind, Refusal> {
+    let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
+    check_namespace(cell, spec, known)?;
     let kind = cell.profiles.kind(spec.class).ok_or_else(|| no_class(&cell.profiles, spec.class))?;
     if spec.groups.is_empty() || spec.groups.len() > GROUPS_MAX {
         return invalid("spec.groups", format!("{} groups; 1 to {GROUPS_MAX} are possible", spec.groups.len()));
@@ -243,7 +260,7 @@ mod tests {
         group.requests = [("cpu".to_string(), 1_000)].into();
         let mut spec = JobSpec::of("case", Class::BATCH, vec![group]);
         change(&mut spec);
-        check_job(&Cell::new(), &spec).err().map(|refusal| refusal.to_string())
+        check_job(&Cell::new(), &spec, None).err().map(|refusal| refusal.to_string())
     }
 
     #[test]
@@ -267,14 +284,6 @@ mod tests {
         refused(
             limited("nvidia.com/gpu", Some(2_000), 3_000),
             "nvidia.com/gpu is 3, which differs from the request of 2; devices are given as they are asked for",
-        );
-    }
-
-    #[test]
-    fn room_for_what_comes_is_refused_until_it_means_something() {
-        assert_eq!(
-            problem(|spec| spec.namespace = "team".into()).as_deref(),
-            Some("metadata.namespace: there is no namespace \"team\"; a cell has default only")
         );
     }
 }

@@ -6,7 +6,7 @@ use ohm_cell::{
     Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Standing, Task, TaskState, UnhealthyCause,
     UnhealthyNode,
 };
-use ohm_model::{Exit, GroupSpec, StopPolicy};
+use ohm_model::{Exit, GroupSpec, StopPolicy, split_job_name};
 use ohm_wire::api::{
     GroupView, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView, UnhealthyNodeView,
 };
@@ -35,6 +35,7 @@ pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
         queue: job.spec.queue.clone(),
         subqueue: job.spec.subqueue.clone(),
         held: held.map(|policy| policy.name().to_string()).unwrap_or_default(),
+        namespace: split_job_name(&job.spec.name).0.to_string(),
         owner: job.owner.to_string(),
         labels: job.spec.labels.clone(),
         submitted_ms: job.submitted_ms,

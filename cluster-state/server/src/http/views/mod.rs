@@ -26,6 +26,6 @@ pub(super) use node_requests::{node_requests, node_requests_text};
 pub(super) use nodes::{node_detail, node_summary};
 pub(super) use owed::{held_for_repairs, held_text, owed, owed_text};
 pub(super) use profiles::{profiles, replicas};
-pub(super) use queues::{priority_classes, queue, queues, resource_flavors, scheduling, topologies};
+pub(super) use queues::{namespaces, priority_classes, queue, queues, resource_flavors, scheduling, topologies};
 pub(super) use status::status;
 pub(super) use subqueues::subqueues;

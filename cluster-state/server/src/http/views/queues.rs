@@ -4,11 +4,14 @@ use super::words;
 use ohm_cell::{Cell, NO_FLAVOR, QuotaNode, Topology};
 use ohm_model::queue::{PREEMPTION_POLICIES, SHARE_RULES};
 use ohm_model::resources::display;
-use ohm_model::{FlavorQuota, PreemptionPolicy, QueuePreemption, QueueStopEvent, ResourceFlavor, ResourceQuota};
+use ohm_model::{
+    FlavorQuota, Namespace, PreemptionPolicy, QueuePreemption, QueueStopEvent, ResourceFlavor, ResourceQuota,
+    split_job_name,
+};
 use ohm_wire::api::{
-    BorrowWithinCohortView, DomainView, EventView, FairSharingView, PriorityClassList, PriorityClassView,
-    QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView, ResourceFlavorList,
-    ResourceFlavorView, SchedulingView, TopologyList, TopologyView,
+    BorrowWithinCohortView, DomainView, EventView, FairSharingView, NamespaceList, NamespaceView, PriorityClassList,
+    PriorityClassView, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView,
+    ResourceFlavorList, ResourceFlavorView, SchedulingView, TopologyList, TopologyView,
 };
 use std::collections::BTreeMap;
 
@@ -54,6 +57,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         preemption: (!spec.is_cohort).then(|| preemption(&spec.preemption)),
         stop_policy: if spec.is_cohort { String::new() } else { spec.stop_policy.name().to_string() },
         max_waiting_jobs: spec.max_waiting_jobs,
+        namespaces: spec.namespaces.as_ref().map(|namespaces| namespaces.iter().cloned().collect()),
         min_runtime_seconds: spec.min_runtime_seconds,
         usage_based_order: spec.usage_based_order.as_deref().map(super::subqueues::usage_based_order),
         ready_timeout: spec.ready_timeout.as_ref().map(super::ready::ready_timeout),
@@ -133,6 +137,17 @@ fn resource_flavor(flavor: &ResourceFlavor) -> ResourceFlavorView {
 }
 
 /// All priority classes.
+pub(crate) fn namespaces(cell: &Cell) -> NamespaceList {
+    let mut jobs: BTreeMap<&str, u64> = BTreeMap::new();
+    cell.jobs().iter().for_each(|job| *jobs.entry(split_job_name(&job.spec.name).0).or_default() += 1);
+    let view = |namespace: &Namespace| NamespaceView {
+        name: namespace.name.clone(),
+        labels: namespace.labels.clone(),
+        jobs: jobs.get(namespace.name.as_str()).copied().unwrap_or(0),
+    };
+    NamespaceList { namespaces: ohm_cell::namespaces(cell).iter().map(view).collect() }
+}
+
 pub(crate) fn priority_classes(cell: &Cell) -> PriorityClassList {
     let classes = cell.priority_classes().iter().map(|class| PriorityClassView {
         name: class.name.clone(),

@@ -3,11 +3,14 @@
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
 use super::{At, Context, Fields, PREEMPTION_POLICIES};
 use crate::defaults::{self, LeftOpen};
+use crate::path::Trail;
 use crate::tree::Value;
 use ohm_model::job::NOTICE_SIGNALS;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, ClassNameError, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors};
+use ohm_model::{
+    Class, ClassNameError, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors, job_name, names,
+};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -27,12 +30,7 @@ const JOB_FIELDS: &[&str] = &[
 ];
 
 /// Reads the `spec` of a job.
-pub(crate) fn job(
-    cx: &mut Context,
-    (name, namespace): (String, String),
-    labels: Labels,
-    spec: At<'_>,
-) -> Option<JobSpec> {
+pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) -> Option<JobSpec> {
     let is_grouped = spec.node.get("groups").is_some();
     let every_field: &[&[&'static str]] = &[JOB_FIELDS, GROUP_FIELDS, TEMPLATE_FIELDS];
     let fields = Fields::open(cx, spec, every_field)?;
@@ -63,7 +61,6 @@ pub(crate) fn job(
     let pending_timeout = fields.whole(cx, "pendingTimeoutSeconds", 1..=i64::MAX);
     Some(JobSpec {
         name,
-        namespace,
         class,
         queue: fields.text(cx, "queue").unwrap_or_default(),
         priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
@@ -146,4 +143,23 @@ fn refuse_group_fields(cx: &mut Context, fields: &Fields<'_>) {
             at.rule(cx, "belongs into a group, because this job has `groups`");
         }
     }
+}
+
+/// The name by which a job is known that is called `name` in the namespace that its metadata say. They say so in their
+/// own field alone.
+pub(crate) fn name_of_job(cx: &mut Context, fields: &Fields<'_>, name: &str) -> String {
+    let Some(metadata) = fields.get("metadata") else { return name.to_string() };
+    let field = |field| metadata.node.get(field).map(|node| At { node, trail: Trail::Field(&metadata.trail, field) });
+    if let Some(at) = field("name").filter(|_| name.contains('/')) {
+        at.rule(cx, format!("`{}` is no name; write the namespace as `namespace`", crate::text::shorten(name)));
+        return name.to_string();
+    }
+    let Some(at) = field("namespace") else { return name.to_string() };
+    let Some(namespace) = at.text(cx) else { return name.to_string() };
+    if let Err(error) = names::dns_label(&namespace) {
+        at.rule(cx, error.to_string());
+        return name.to_string();
+    }
+    cx.namespace = Some(namespace.clone());
+    job_name(&namespace, name)
 }

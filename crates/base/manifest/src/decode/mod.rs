@@ -13,7 +13,7 @@ mod selectors;
 mod value;
 
 pub(crate) use cell::{PREEMPTION_POLICIES, allocation, node, priority_class, topology};
-pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
+pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job, name_of_job};
 pub(crate) use ports::on_node;
 pub(crate) use preemption::scheduling;
 pub(crate) use profile::scheduling_profile;

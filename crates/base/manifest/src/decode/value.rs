@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) left_open: Option<LeftOpen>,
     /// When the job was created, if the document says so.
     pub(crate) created_us: Option<i64>,
+    /// The namespace that the metadata of a job name.
+    pub(crate) namespace: Option<String>,
 }
 
 impl Context {

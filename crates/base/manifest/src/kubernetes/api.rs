@@ -128,6 +128,9 @@ pub(super) static LOCAL_QUEUE: Type = Type {
     fields: &[field("metadata").one(&PLAIN_META), field("spec").one(&LOCAL_QUEUE_SPEC)],
 };
 
+pub(super) static NAMESPACE: Type =
+    Type { name: "Namespace", aside: "apiVersion kind spec status", fields: &[field("metadata").one(&PLAIN_META)] };
+
 pub(super) static PRIORITY_CLASS: Type = Type {
     name: "PriorityClass",
     aside: "apiVersion kind description",

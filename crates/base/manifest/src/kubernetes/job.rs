@@ -3,6 +3,7 @@
 use super::annotations::QUEUE_LABEL;
 use super::metadata::name;
 use super::{annotations, template};
+use crate::decode::name_of_job;
 use crate::decode::{At, Context, Fields, node_affinity, toleration};
 use crate::defaults;
 use crate::document::{Content, Named, NamedKind};
@@ -97,6 +98,7 @@ fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Opti
 /// A job of these groups with the name, the labels and the queue of its object.
 pub(super) fn of_groups(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Option<JobSpec> {
     let name = name(cx, fields)?;
+    let name = name_of_job(cx, fields, &name);
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
     let metadata = Fields::open(cx, metadata, &[])?;
     let labels = metadata.labels(cx, "labels");

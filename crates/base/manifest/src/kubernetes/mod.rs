@@ -13,6 +13,7 @@
 //! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
 //! | `kueue.x-k8s.io` Topology | a Topology |
 //! | `kueue.x-k8s.io` LocalQueue | a Subqueue |
+//! | `v1` Namespace | a Namespace |
 //! | `scheduling.k8s.io` PriorityClass | a PriorityClass |
 //!
 //! Kueue's annotations of the pod template (or of the job) say what a group asks of the topology. Whether a job is
@@ -31,6 +32,7 @@ use self::api::Type;
 use crate::decode::{self, At, Context, Fields};
 use crate::document::Content;
 use crate::path::Trail;
+use ohm_model::Namespace;
 
 pub use annotations::QUEUE_LABEL;
 
@@ -44,6 +46,7 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
         ("jobset.x-k8s.io", "JobSet") => read(cx, root, ("JobSet", &api::JOB_SET), job::job_set),
         ("kueue.x-k8s.io", "Topology") => read(cx, root, ("Topology", &api::TOPOLOGY), topology),
         ("kueue.x-k8s.io", "LocalQueue") => read(cx, root, ("LocalQueue", &api::LOCAL_QUEUE), local_queue),
+        ("", "Namespace") if version == "v1" => read(cx, root, ("Namespace", &api::NAMESPACE), namespace),
         ("scheduling.k8s.io", "PriorityClass") => {
             read(cx, root, ("PriorityClass", &api::PRIORITY_CLASS), priority_class)
         }
@@ -70,11 +73,19 @@ fn read(
 fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
     let at = root.node.get("kind").unwrap_or(root.node);
     let problem = format!(
-        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, LocalQueue, PriorityClass and List are read, not {}",
+        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, LocalQueue, PriorityClass, Namespace and List are read, \
+         not {}",
         crate::text::shorten(kind)
     );
     cx.report(at.position, Trail::Field(&root.trail, "kind"), || crate::ProblemKind::Rule(problem));
     None
+}
+
+fn namespace(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let name = metadata::name(cx, fields)?;
+    let metadata = fields.get("metadata").and_then(|at| Fields::open(cx, at, &[]));
+    let labels = metadata.map(|metadata| metadata.labels(cx, "labels")).unwrap_or_default();
+    Some(Content::Namespace(Namespace { name, labels }))
 }
 
 fn priority_class(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {

@@ -15,4 +15,4 @@ pub use quota::{queue, resource_flavor, scheduling, subqueue};
 pub use rest::{node, topology};
 
 pub(crate) use provisioning::provisioning_class;
-pub(crate) use rest::{priority_class, scheduling_profile, used};
+pub(crate) use rest::{namespace, priority_class, scheduling_profile, used};

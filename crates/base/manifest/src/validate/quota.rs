@@ -43,6 +43,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         ("minRuntimeSeconds", queue.min_runtime_seconds > 0),
         ("readyTimeout", queue.ready_timeout.is_some()),
         ("usageBasedOrder", queue.usage_based_order.is_some()),
+        ("namespaces", queue.namespaces.is_some()),
     ] {
         let may = !queue.is_cohort || !is_said;
         findings.expect(may, || spec().field(field), || "a cohort holds no jobs; say it of its queues".to_string());

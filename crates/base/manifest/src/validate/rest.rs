@@ -7,7 +7,7 @@ use ohm_model::priority::DESCRIPTION_BYTES_MAX;
 use ohm_model::profile::SCORES_MAX;
 use ohm_model::resources::Amounts;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{Class, NodeSpec, PriorityClass, SchedulingProfile, Strategy, TopologySpec};
+use ohm_model::{Class, Namespace, NodeSpec, PriorityClass, SchedulingProfile, Strategy, TopologySpec};
 use std::collections::BTreeSet;
 
 /// Everything that `node` breaks by itself.
@@ -43,6 +43,13 @@ pub fn topology(topology: &TopologySpec) -> Vec<Violation> {
         let field = || levels().item(index).field("nodeLabel");
         findings.expect(seen.insert(level), field, || format!("`{level}` is an earlier level, too; keep one"));
     }
+    findings.violations
+}
+
+/// Rules for namespaces.
+pub(crate) fn namespace(namespace: &Namespace) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.spelling(namespace);
     findings.violations
 }
 

@@ -21,8 +21,10 @@ pub struct JobList {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobSummary {
-    /// Its name.
+    /// The name by which it is known: `web` in the namespace `default`, `team-a/web` in `team-a`.
     pub name: String,
+    /// The namespace that it is in.
+    pub namespace: String,
     /// `batch`, `service` or `tas`.
     pub class: String,
     /// `pending`, `running`, `suspended`, `succeeded`, `failed` or `cancelled`.

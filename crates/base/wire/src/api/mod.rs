@@ -35,10 +35,10 @@ pub use node::{
 };
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
-    ActiveJobView, BorrowWithinCohortView, DomainView, FairSharingView, PriorityClassList, PriorityClassView,
-    QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView, ReadyTimeoutView,
-    ResourceFlavorList, ResourceFlavorView, SchedulingView, SubqueueView, TopologyList, TopologyView,
-    UsageBasedOrderView, WaitingJobView,
+    ActiveJobView, BorrowWithinCohortView, DomainView, FairSharingView, NamespaceList, NamespaceView,
+    PriorityClassList, PriorityClassView, QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView,
+    QueueResourceView, QueueView, ReadyTimeoutView, ResourceFlavorList, ResourceFlavorView, SchedulingView,
+    SubqueueView, TopologyList, TopologyView, UsageBasedOrderView, WaitingJobView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};

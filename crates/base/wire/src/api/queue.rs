@@ -40,6 +40,9 @@ pub struct QueueView {
     /// How many of its jobs may wait; a submit beyond that is refused. Left out where there is no bound.
     #[serde(skip_serializing_if = "is_default")]
     pub max_waiting_jobs: u32,
+    /// The namespaces whose jobs may wait in it; those of all when absent.
+    #[serde(skip_serializing_if = "is_default")]
+    pub namespaces: Option<Vec<String>>,
     /// For so long after its start, no job of another queue has one of this queue stopped; left out where it is 0.
     #[serde(skip_serializing_if = "is_default")]
     pub min_runtime_seconds: u64,
@@ -279,6 +282,26 @@ pub struct ResourceFlavorView {
     /// What tasks that get it tolerate besides, each as `key=value:Effect`: without the value for any value, without
     /// the effect for every effect, with `*` for every key, and with ` for 30s` where it ends after so long.
     pub tolerations: Vec<String>,
+}
+
+/// All namespaces, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceList {
+    /// The namespaces.
+    pub namespaces: Vec<NamespaceView>,
+}
+
+/// A namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceView {
+    /// Its name.
+    pub name: String,
+    /// By which others select it.
+    pub labels: BTreeMap<String, String>,
+    /// How many jobs the cell knows in it.
+    pub jobs: u64,
 }
 
 /// All priority classes, by name.

@@ -18,10 +18,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const HEARD_MAX: usize = 1024;
 
 pub(crate) fn events(session: &Session, args: &Events) -> Result<u8, Failure> {
+    let mut args = Events { job: args.job.as_ref().map(|job| session.job(job)), ..args.clone() };
     if args.follow {
-        return follow(session, args);
+        return follow(session, &args);
     }
-    let mut args = args.clone();
     let lines = args.limit;
     loop {
         let list: EventList = session.client.get("/v1/events", &query(&args))?;

@@ -19,6 +19,9 @@ pub(crate) fn list(session: &Session, args: &Jobs) -> Result<u8, Failure> {
     loop {
         let wanted = args.limit.saturating_sub(list.jobs.len()).clamp(1, PAGE);
         let mut query = vec![("limit", wanted.to_string()), ("after", list.next.clone())];
+        if !args.all_namespaces {
+            query.push(("namespace", session.namespace.clone()));
+        }
         query.extend(filters.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?.clone()))));
         let page: JobList = session.client.get("/v1/jobs", &query)?;
         list.jobs.extend(page.jobs);
@@ -33,7 +36,7 @@ pub(crate) fn list(session: &Session, args: &Jobs) -> Result<u8, Failure> {
 
 pub(crate) fn show(session: &Session, args: &Job) -> Result<u8, Failure> {
     let query = [("tasks", args.tasks.to_string())];
-    let job: JobView<Value> = session.client.get(&path_of("jobs", &args.name), &query)?;
+    let job: JobView<Value> = session.client.get(&path_of("jobs", &session.job(&args.name)), &query)?;
     if args.spec {
         // A document is no table: it comes as YAML unless JSON is asked for.
         let mut output = session.output;
@@ -73,8 +76,12 @@ pub(crate) fn remove(session: &Session, names: &[String]) -> Result<u8, Failure>
 
 /// Changes the count of one group.
 pub(crate) fn scale(session: &Session, args: &Scale) -> Result<u8, Failure> {
-    let (name, group) = args.target.split_once('/').unwrap_or((&args.target, ""));
-    let mut path = format!("{}/scale?count={}", path_of("jobs", name), args.count);
+    // Two parts are a job and its group; the namespace of three is that of the job.
+    let (name, group) = match args.target.rsplit_once('/') {
+        Some((name, group)) => (name, group),
+        None => (args.target.as_str(), ""),
+    };
+    let mut path = format!("{}/scale?count={}", path_of("jobs", &session.job(name)), args.count);
     if !group.is_empty() {
         path.push_str(&format!("&group={}", encode(group)));
     }

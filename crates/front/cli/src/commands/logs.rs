@@ -19,7 +19,7 @@ pub(crate) fn command(session: &Session, args: &Logs) -> Result<u8, Failure> {
         }
     }
     let source = Source {
-        job: args.name.clone(),
+        job: session.job(&args.name),
         group: args.group.clone(),
         task: args.task,
         stderr: args.stderr,

@@ -21,8 +21,8 @@ use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
 use ohm_wire::api::{
-    PriorityClassList, ProfileList, ProvisioningClassList, QueueDetail, QueueList, ResourceFlavorList, StatusView,
-    TopologyList,
+    NamespaceList, PriorityClassList, ProfileList, ProvisioningClassList, QueueDetail, QueueList, ResourceFlavorList,
+    StatusView, TopologyList,
 };
 use serde_json::json;
 
@@ -34,20 +34,20 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
     if let ClientCommand::Plan(args) = command {
         return plan::plan(&Output::new(globals), &args);
     }
-    let session = Session { client: Client::new(globals)?, output: Output::new(globals) };
+    let session = Session::new(Client::new(globals)?, globals);
     match command {
         ClientCommand::Submit(args) => submit::submit(&session, &args),
         ClientCommand::Run(args) => run::run(&session, &args),
         ClientCommand::Jobs(args) => jobs::list(&session, &args),
         ClientCommand::Job(args) => jobs::show(&session, &args),
         ClientCommand::Wait(args) => wait::command(&session, &args),
-        ClientCommand::Explain(args) => jobs::explain(&session, &args.name),
+        ClientCommand::Explain(args) => jobs::explain(&session, &session.job(&args.name)),
         ClientCommand::Logs(args) => logs::command(&session, &args),
-        ClientCommand::Cancel(args) => jobs::change(&session, &args.names, &args.action()),
-        ClientCommand::Suspend(args) => jobs::change(&session, &args.names, "suspend"),
-        ClientCommand::Resume(args) => jobs::change(&session, &args.names, "resume"),
+        ClientCommand::Cancel(args) => jobs::change(&session, &session.jobs(&args.names), &args.action()),
+        ClientCommand::Suspend(args) => jobs::change(&session, &session.jobs(&args.names), "suspend"),
+        ClientCommand::Resume(args) => jobs::change(&session, &session.jobs(&args.names), "resume"),
         ClientCommand::Scale(args) => jobs::scale(&session, &args),
-        ClientCommand::Remove(args) => jobs::remove(&session, &args.names),
+        ClientCommand::Remove(args) => jobs::remove(&session, &session.jobs(&args.names)),
         ClientCommand::Nodes => nodes::list(&session),
         ClientCommand::Node(args) => nodes::one(&session, &args),
         ClientCommand::Queues => queues(&session),
@@ -57,6 +57,8 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Flavor(RemoveCommand::Remove { name }) => {
             remove(&session, "resource flavor", "resource-flavors", &name)
         }
+        ClientCommand::Namespaces => namespaces(&session),
+        ClientCommand::Namespace(RemoveCommand::Remove { name }) => remove(&session, "namespace", "namespaces", &name),
         ClientCommand::PriorityClasses => priority_classes(&session),
         ClientCommand::Subqueue(RemoveCommand::Remove { name }) => remove(&session, "subqueue", "subqueues", &name),
         ClientCommand::PriorityClass(RemoveCommand::Remove { name }) => {
@@ -102,6 +104,12 @@ fn remove(session: &Session, kind: &str, kinds: &str, name: &str) -> Result<u8, 
 fn flavors(session: &Session) -> Result<u8, Failure> {
     let list: ResourceFlavorList = session.client.get("/v1/resource-flavors", &[])?;
     session.output.print(&list, |style| text::flavors_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn namespaces(session: &Session) -> Result<u8, Failure> {
+    let list: NamespaceList = session.client.get("/v1/namespaces", &[])?;
+    session.output.print(&list, |style| text::namespaces_table(&list, style))?;
     Ok(EXIT_DONE)
 }
 

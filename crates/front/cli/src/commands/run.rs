@@ -29,8 +29,10 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(session: &Session, args: &Run) -> Result<u8, Failure> {
     let name = args.name.clone().unwrap_or_else(|| format!("run-{:08x}", ohm_runtime::dice::random_u64() as u32));
+    let document = document(&name, args);
+    let name = session.job(&name);
     cancel_on_signals(&session.client, &name)?;
-    submit(session, &document(&name, args))?;
+    submit(session, &document)?;
     let progress = Progress::start(format!("{name} waits for room; `ohm explain {name}` says why"));
     let started = Instant::now();
     let left = || args.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
@@ -90,7 +92,8 @@ fn give_up(session: &Session, name: &str, timeout: Option<Duration>) -> Result<u
 }
 
 fn submit(session: &Session, document: &Value) -> Result<(), Failure> {
-    let answer = session.client.submit(document.to_string().into_bytes(), "application/json", &[])?;
+    let query = [("namespace", session.namespace.clone())];
+    let answer = session.client.submit(document.to_string().into_bytes(), "application/json", &query)?;
     if answer.is_good() {
         return Ok(());
     }

@@ -39,7 +39,7 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     let mut totals = SubmitAnswer::default();
     let mut verdicts = Vec::new();
     let progress = Progress::start("submitting".to_string());
-    let query = query(args);
+    let query = query(session, args);
     for path in &args.files {
         let answer = submit_file(session, path, &query, &progress)?;
         let file = if path == Path::new("-") { "standard input".to_string() } else { path.display().to_string() };
@@ -78,8 +78,8 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     if totals.is_good() && all_good { Ok(EXIT_DONE) } else { Err(Failure::Told) }
 }
 
-fn query(args: &Submit) -> Vec<(&'static str, String)> {
-    let mut query = Vec::new();
+fn query(session: &Session, args: &Submit) -> Vec<(&'static str, String)> {
+    let mut query = vec![("namespace", session.namespace.clone())];
     if args.quiet && !args.wait {
         query.push(("verdicts", "refused".to_string()));
     }

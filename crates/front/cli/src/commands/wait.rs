@@ -17,7 +17,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) fn command(session: &Session, args: &Wait) -> Result<u8, Failure> {
     let progress = Progress::start(format!("waiting until {} is {}", args.name, args.goal.name()));
-    let answer = wait_for(session, &args.name, args.goal, args.timeout)?;
+    let answer = wait_for(session, &session.job(&args.name), args.goal, args.timeout)?;
     drop(progress);
     session.output.print(&answer, |style| text::wrapped(&text::job_line(&answer.job), style.width, 2))?;
     if !answer.reached {

@@ -26,7 +26,9 @@ pub(crate) use jobs::{job_line, job_over_line, job_text, jobs_table};
 pub(crate) use nodes::{node_text, nodes_table};
 pub(crate) use plural::counted;
 pub(crate) use queue::queue_text;
-pub(crate) use queues::{flavors_table, priority_classes_table, profiles_table, queues_table, topologies_text};
+pub(crate) use queues::{
+    flavors_table, namespaces_table, priority_classes_table, profiles_table, queues_table, topologies_text,
+};
 pub(crate) use servers::servers_table;
 pub(crate) use shares::shares_table;
 pub(crate) use status::{clocks, status_text};

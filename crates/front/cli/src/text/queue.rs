@@ -52,6 +52,11 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         0 => String::new(),
         most => format!("at most {} may wait (maxWaitingJobs)", counted(most.into(), "job")),
     };
+    let namespaces = match summary.namespaces.as_deref() {
+        None => String::new(),
+        Some([]) => "none may have jobs in it".to_string(),
+        Some(names) => format!("{}: jobs of others are refused", names.join(", ")),
+    };
     let protection = match summary.min_runtime_seconds {
         0 => String::new(),
         seconds => format!("for {seconds} s after its start, from other queues (minRuntimeSeconds)"),
@@ -69,6 +74,7 @@ fn head(queue: &QueueDetail, style: &Style) -> String {
         ("Ready", summary.ready_timeout.as_ref().map(super::ready::timeout_line).unwrap_or_default()),
         ("Checks", checks(summary)),
         ("Bound", bound),
+        ("Namespaces", namespaces),
         ("Jobs", if is_queue { jobs } else { String::new() }),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
@@ -204,6 +210,7 @@ mod tests {
             stop_policy: "Hold".into(),
             preemption: Some(preemption),
             max_waiting_jobs: 500,
+            namespaces: Some(vec!["default".into(), "team-a".into()]),
             min_runtime_seconds: 60,
             admission_checks: vec!["licence".into(), "burst".into()],
             on_flavors: [("burst".to_string(), vec!["spot".to_string(), "tin".to_string()])].into(),
@@ -250,6 +257,7 @@ outsideRoot Never
 Protection: for 60 s after its start, from other queues (minRuntimeSeconds)
 Checks:     licence, burst (on spot, tin)
 Bound:      at most 500 jobs may wait (maxWaitingJobs)
+Namespaces: default, team-a: jobs of others are refused
 Jobs:       3 wait, 1 run, 0 suspended
 
 RESOURCE  USED  NOMINAL  BORROWED  AVAILABLE

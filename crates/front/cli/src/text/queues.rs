@@ -6,8 +6,8 @@ use super::shares::{indented, share_cell, tree};
 use super::table::Grid;
 use super::{Style, counted};
 use ohm_wire::api::{
-    PriorityClassList, ProfileList, QueueList, QueueResourceView, QueueView, ResourceFlavorList, ScoreView,
-    TopologyList,
+    NamespaceList, PriorityClassList, ProfileList, QueueList, QueueResourceView, QueueView, ResourceFlavorList,
+    ScoreView, TopologyList,
 };
 
 /// Queues and cohorts as a tree, one line per resource that is limited, or per resource of each flavor.
@@ -89,6 +89,15 @@ pub(crate) fn flavors_table(list: &ResourceFlavorList, style: &Style) -> String 
     for flavor in &list.resource_flavors {
         let [taints, tolerations] = [&flavor.node_taints, &flavor.tolerations].map(|texts| texts.join(", "));
         grid.row([flavor.name.clone(), pairs(&flavor.node_labels), taints, tolerations]);
+    }
+    grid.text()
+}
+
+/// Namespaces, one line each.
+pub(crate) fn namespaces_table(list: &NamespaceList, style: &Style) -> String {
+    let mut grid = Grid::new(style, &["NAME", "JOBS", "LABELS"]);
+    for namespace in &list.namespaces {
+        grid.row([namespace.name.clone(), namespace.jobs.to_string(), pairs(&namespace.labels)]);
     }
     grid.text()
 }

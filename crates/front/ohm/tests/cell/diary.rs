@@ -54,7 +54,7 @@ pub fn job(cell: &Cell, name: &str, spec: &str) -> String {
     fs::create_dir_all(&folder).unwrap();
     let folder = folder.display();
     let script = format!(
-        "own={folder}/$OHM_JOB.$OHM_RANK\n\
+        "own={folder}/${{OHM_JOB#*/}}.$OHM_RANK\n\
          peers() {{ [ -z \"$OHM_PEERS_FILE\" ] || cp \"$OHM_PEERS_FILE\" $own.$OHM_INCARNATION.$1; }}\n\
          trap 'peers told' USR1\n\
          peers peers\n\

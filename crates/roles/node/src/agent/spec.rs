@@ -4,7 +4,7 @@
 //!
 //! | name | value |
 //! |---|---|
-//! | `JOB`, `GROUP` | names |
+//! | `JOB`, `GROUP` | `NAMESPACE/NAME` of the job, and the name of the group |
 //! | `RANK`, `COUNT` | number of the task in its group, from 0; how many tasks the group has |
 //! | `NODE`, `NODE_IP` | name and address of its node |
 //! | `PEERS` | addresses of the group's tasks by rank, commas between; empty where a task has no place. Not where |
@@ -21,7 +21,7 @@ use crate::cgroup::{Limits, MEMORY_BYTES_MIN, Requests, Resources};
 use crate::rotation::LogLimits;
 use crate::shim::RunSpec;
 use ohm_agent::{PEERS_BYTES_MAX, StartOrder};
-use ohm_model::{Amounts, Incarnation, resources};
+use ohm_model::{Amounts, Incarnation, full_job_name, resources};
 
 /// What a run is told of the node it stands on.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Place {
         let launch = &wanted.launch;
         let mut environment: Vec<(String, String)> = Vec::new();
         let mut put = |name: &str, value: String| environment.push((name.to_string(), value));
-        put("OHM_JOB", launch.job_name.clone());
+        put("OHM_JOB", full_job_name(&launch.job_name));
         put("OHM_GROUP", launch.group_name.clone());
         put("OHM_RANK", wanted.run.task.task.to_string());
         put("OHM_COUNT", launch.count.to_string());

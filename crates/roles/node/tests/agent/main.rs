@@ -155,7 +155,7 @@ async fn tasks_run_and_tell() {
     let first = server.want(4, script);
     assert_eq!(ended(server, first).await.0, Exit::Code(3));
     let text = log(server, 1, first, false).await.unwrap();
-    assert_eq!(text, "train workers 4/9 127.1.0.7 127.1.0.1,\n", "although the shim has forgotten it");
+    assert_eq!(text, "default/train workers 4/9 127.1.0.7 127.1.0.1,\n", "although the shim has forgotten it");
     assert_eq!(log(server, 2, first, true).await.unwrap(), text, "what is over is not followed for ever");
 
     let slow = server.want(5, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done");
