@@ -108,6 +108,9 @@ pub struct JobAnswer {
     /// Whom it stops.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preempts: Vec<VictimAnswer>,
+    /// Where room is kept for it until they have stopped.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nominated: Vec<NodeCount>,
     /// Its tasks in numbers.
     pub tasks: TaskCounts,
     /// Its groups in order.
@@ -130,6 +133,12 @@ pub struct StartAnswer {
 pub struct VictimAnswer {
     /// Its name.
     pub job: String,
+    /// NAMESPACE/NAME of a Pod of the cell file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Where it stands, if that is one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The rule that allows it.
     pub reason: &'static str,
 }

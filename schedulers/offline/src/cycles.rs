@@ -93,7 +93,8 @@ impl Passes<'_> {
     fn first_of_each(&self) -> BTreeMap<JobId, (Rank, usize)> {
         let mut first: BTreeMap<&str, ((u8, UsageKey), Rank, usize)> = BTreeMap::new();
         for (at, standing) in self.jobs.iter().enumerate() {
-            let Some(job) = standing.job.as_ref().ok().and_then(|job| self.world.job(*job)) else { continue };
+            let planned = standing.job.as_ref().ok().filter(|_| !standing.is_bound_pod);
+            let Some(job) = planned.and_then(|job| self.world.job(*job)) else { continue };
             let need = need_of(&self.world.cell, job).filter(|need| *need != Need::Spare);
             let Some(need) = need.filter(|_| !self.parked.contains(&job.id)) else { continue };
             let rank = rank_of(job, need);

@@ -12,12 +12,12 @@
 //! # What documents mean
 //!
 //! The cell file describes a cell: Node, Topology, Queue, Cohort, and Allocation for what runs already; as Kubernetes
-//! objects Node and Pod (bound pods that have not finished are taken room). `status.used` is what others take. The job
-//! file holds the jobs to plan; where both files have a job, the job file says what it is to become, so that more tasks
-//! than stand are growth and fewer are a cut from the end of the rank order. Jobs of the cell file of which tasks are
-//! missing are planned, too. A node that an Allocation or a Pod names and no file
-//! describes is gone; failing or draining a node that no document names is an error. A Pod of the job file is a job of
-//! one task, and asks for the node that its `nodeName` says, if it says one.
+//! objects Node and Pod (bound pods that have not finished stand as jobs of one task, and are never planned anew).
+//! `status.used` is what others take. The job file holds the jobs to plan; where both files have a job, the job file
+//! says what it is to become, so that more tasks than stand are growth and fewer are a cut from the end of the rank
+//! order. Jobs of the cell file of which tasks are missing are planned, too. A node that an Allocation or a Pod names
+//! and no file describes is gone; failing or draining a node that no document names is an error. A Pod of the job file
+//! is a job of one task, and asks for the node that its `nodeName` says, if it says one.
 //!
 //! What an Allocation says stands is taken as it is, also above its quota, and whatever its flavors ask for: those that
 //! it names, or else the first ones whose labels its node has. What reserved its quota first (`reservedAt`) is placed
@@ -38,7 +38,8 @@
 //! ```text
 //! jobs[]            name, outcome (placed | repaired | pending | parked | preempting | evicted), reason,
 //!                   explanation[] (lines of text), expectedStart? {withinSeconds, waitsFor[]},
-//!                   tried? {profile, strategies[]}, tasks {asked, before, lost, after}
+//!                   tried? {profile, strategies[]}, preempts[]? {job, pod?, node?, reason},
+//!                   nominated[]? {node, count}, tasks {asked, before, lost, after}
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?,
 //!                   nodes[]? {node, fits, reason? {filter, resolvable, message}}
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},

@@ -11,10 +11,10 @@ use crate::setting::Setting;
 use crate::settle::{Ending, Settled, note_promise, settle, waits_for_room};
 use crate::standing::Standing;
 use crate::world::World;
-use ohm_cell::{Cell, Job, JobState, preemptions};
+use ohm_cell::{Cell, Job, JobState, live_runs, preemptions};
 use ohm_framework::{ExpectedStart, Need, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{JobId, NodeId, Victim};
+use ohm_model::{JobId, NodeId, Victim, full_job_name};
 use std::collections::BTreeMap;
 
 /// For so many jobs that find no room it is sought by when they do: each one is planned several times for that.
@@ -36,7 +36,9 @@ pub(crate) fn plan_all(setting: &mut Setting, passes: Option<u32>, tell_nodes: b
     expect_starts(world, jobs, &mut settled);
     let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
         let touched = standing.displaced() > 0 || standing.stood == 0 || found.explanation.is_some();
-        standing.asked || touched || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
+        standing.asked
+            || touched && !standing.is_bound_pod
+            || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
     });
     answered.map(|(standing, found)| answer(world, standing, found, &evicted)).collect()
 }
@@ -64,12 +66,12 @@ fn in_file_order(world: &mut World, jobs: &[Standing], tell_nodes: bool) -> (Vec
     for standing in jobs.iter() {
         let verdicts = verdicts(world, standing, tell_nodes);
         let mut found = match standing.job {
-            Ok(job) => {
+            Ok(job) if !standing.is_bound_pod => {
                 let mut found = settle(world, job, Ending::AtOnce);
                 note_promise(world, job, &mut found, &mut promised);
                 found
             }
-            Err(_) => Settled::default(),
+            _ => Settled::default(),
         };
         let preempted = found.preempts.iter().map(|victim| &victim.job);
         for victim in found.victims.iter().chain(preempted) {
@@ -82,6 +84,7 @@ fn in_file_order(world: &mut World, jobs: &[Standing], tell_nodes: bool) -> (Vec
     for (standing, found) in jobs.iter().zip(&mut settled) {
         let stopping = |job: JobId| world.job(job).is_some_and(|job| job.live() > 0);
         if let Ok(job) = standing.job
+            && !standing.is_bound_pod
             && evicted.contains_key(&job)
             && !stopping(job)
         {
@@ -127,17 +130,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     }
     let need = need_of(&world.cell, job);
     let unmet = job.state != JobState::Active || matches!(need, Some(Need::Start | Need::Repair | Need::Move));
-    let outcome = match (unmet, evicted.contains_key(&job.id)) {
-        (true, _) if preemptions(&world.cell).get(job.id).is_some() => JobOutcome::Preempting,
-        (true, true) if standing.stood > 0 => JobOutcome::Evicted,
-        (false, true) if standing.stood > 0 && job.groups.iter().all(|group| group.live == group.stopping) => {
-            JobOutcome::Evicted
-        }
-        (true, _) if found.is_parked => JobOutcome::Parked,
-        (true, _) => JobOutcome::Pending,
-        (false, _) if standing.is_repair() => JobOutcome::Repaired,
-        (false, _) => JobOutcome::Placed,
-    };
+    let outcome = outcome(world, standing, (job, unmet), (found, evicted));
     let (mut explanation, mut tried) = (Vec::new(), None);
     if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0 || need == Some(Need::Move)) {
         explanation.extend(why.to_text(&world.cell).lines().map(str::to_string));
@@ -154,13 +147,61 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
     let code = unmet.then(|| code(&world.cell, job, found)).flatten();
     let borrowing = borrowing(&world.cell, job);
-    let named = |victim: &Victim| VictimAnswer {
-        job: world.job(victim.job).map_or_else(String::new, |job| job.spec.name.clone()),
-        reason: victim.reason.name(),
-    };
-    let preempts = found.preempts.iter().map(named).collect();
+    let preempts = found.preempts.iter().map(|victim| victim_answer(world, victim)).collect();
+    let nominated = nominated(&world.cell, job);
     let expected_start = found.expected.as_ref().filter(|_| unmet).map(|expected| start_answer(world, expected));
-    JobAnswer { name, outcome, reason, explanation, expected_start, tried, code, borrowing, preempts, tasks, groups }
+    JobAnswer {
+        name,
+        outcome,
+        reason,
+        explanation,
+        expected_start,
+        tried,
+        code,
+        borrowing,
+        preempts,
+        nominated,
+        tasks,
+        groups,
+    }
+}
+
+/// What became of a job, of which something is `unmet` or not.
+fn outcome(
+    world: &World,
+    standing: &Standing,
+    (job, unmet): (&Job, bool),
+    (found, evicted): (&Settled, &BTreeMap<JobId, String>),
+) -> JobOutcome {
+    match (unmet, evicted.contains_key(&job.id)) {
+        (true, _) if preemptions(&world.cell).get(job.id).is_some() => JobOutcome::Preempting,
+        (true, true) if standing.stood > 0 => JobOutcome::Evicted,
+        (false, true) if standing.stood > 0 && job.groups.iter().all(|group| group.live == group.stopping) => {
+            JobOutcome::Evicted
+        }
+        (true, _) if found.is_parked => JobOutcome::Parked,
+        (true, _) => JobOutcome::Pending,
+        (false, _) if standing.is_repair() => JobOutcome::Repaired,
+        (false, _) => JobOutcome::Placed,
+    }
+}
+
+fn victim_answer(world: &World, victim: &Victim) -> VictimAnswer {
+    let reason = victim.reason.name();
+    let Some(job) = world.job(victim.job) else {
+        return VictimAnswer { job: String::new(), pod: None, node: None, reason };
+    };
+    let pod = world.bound_pods.contains(&job.id).then(|| full_job_name(&job.spec.name));
+    let mut nodes: Vec<NodeId> = live_runs(&world.cell, job).map(|run| run.node).collect();
+    nodes.dedup();
+    let node = (nodes.len() == 1).then(|| world.cell.nodes().name(nodes[0]).to_string());
+    VictimAnswer { job: job.spec.name.clone(), pod, node, reason }
+}
+
+/// Where room is kept for a job until others have stopped.
+fn nominated(cell: &Cell, job: &Job) -> Vec<NodeCount> {
+    let kept = cell.nominations().of_job(job.id).filter(|(_, held)| held.is_preemptor());
+    kept.map(|(node, held)| NodeCount { node: cell.nodes().name(node).to_string(), count: held.count }).collect()
 }
 
 /// The answer for a job that the cell did not take.
@@ -175,6 +216,7 @@ fn not_there(name: String, reason: Option<String>, tasks: TaskCounts, groups: Ve
         code: None,
         borrowing: None,
         preempts: Vec::new(),
+        nominated: Vec::new(),
         tasks,
         groups,
     }

@@ -87,6 +87,8 @@ pub(crate) struct AskedJob {
     pub(crate) created_us: Option<i64>,
     /// Whether the job file has it.
     pub(crate) asked: bool,
+    /// Whether it is a Pod that is bound to its node: its controller is not there to make another one.
+    pub(crate) is_bound_pod: bool,
 }
 
 /// What all documents say together.
@@ -154,7 +156,7 @@ impl Scene {
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
                 Content::Pod(pod) if asked && pod.is_over => scene.ignored.push(over(pod.job.name)),
                 Content::Pod(pod) if asked => scene.add_job(&mut jobs, &origin, (as_job(*pod), created_us), asked)?,
-                Content::Pod(pod) if pod.stands() => standing.push(pod),
+                Content::Pod(pod) if pod.stands() => standing.push((pod, created_us)),
                 Content::Pod(pod) if pod.is_over => {}
                 Content::Pod(pod) => scene.ignored.push(unbound(pod.job.name)),
                 Content::Namespace(namespace) => scene.namespaces.push(namespace),
@@ -168,10 +170,8 @@ impl Scene {
         for (origin, allocation) in allocations {
             scene.seat(&jobs, &origin, allocation)?;
         }
-        for pod in standing {
-            if let Some(&at) = scene.node_index.get(&pod.node) {
-                add(&mut scene.nodes[at].used, &pod.amounts(), 1);
-            }
+        for (pod, created_us) in standing {
+            scene.bind(&mut jobs, *pod, created_us);
         }
         if let Some(addition) = &question.add {
             scene.extend(addition)?;
@@ -193,11 +193,15 @@ impl Scene {
     }
 
     /// Refuses to fail or to drain a node that no document names.
-    fn check_nodes(&self, allocations: &[(Origin, Allocation)], standing: &[Box<Pod>]) -> Result<(), PlanError> {
+    fn check_nodes(
+        &self,
+        allocations: &[(Origin, Allocation)],
+        standing: &[(Box<Pod>, Option<i64>)],
+    ) -> Result<(), PlanError> {
         for (flag, asked) in [("--fail", &self.fail), ("--drain", &self.drain)] {
             for name in asked.iter().filter(|name| !self.node_index.contains_key(*name)) {
                 let is_named = allocations.iter().any(|(_, allocation)| allocation.node == *name)
-                    || standing.iter().any(|pod| pod.node == *name);
+                    || standing.iter().any(|(pod, _)| pod.node == *name);
                 if !is_named {
                     let problem = format!("{flag} {name}: no document names such a node{}", self.suggest_node(name));
                     return Err(PlanError::Question(problem));
@@ -228,8 +232,23 @@ impl Scene {
             known.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
         }
         known.insert(spec.name.clone(), self.jobs.len());
-        self.jobs.push(AskedJob { spec, stands: Vec::new(), created_us, asked });
+        self.jobs.push(AskedJob { spec, stands: Vec::new(), created_us, asked, is_bound_pod: false });
         Ok(())
+    }
+
+    /// A pod stands on the node that it is bound to. One that is called as a job is takes its room, and no more is
+    /// known of it.
+    fn bind(&mut self, known: &mut BTreeMap<String, usize>, pod: Pod, created_us: Option<i64>) {
+        let Some(&at) = self.node_index.get(&pod.node) else { return };
+        if known.contains_key(&pod.job.name) {
+            return add(&mut self.nodes[at].used, &pod.amounts(), 1);
+        }
+        let group = pod.job.groups.first().map_or_else(String::new, |group| group.name.clone());
+        let (job, node, flavors) = (pod.job.name.clone(), pod.node, BTreeMap::new());
+        let stands =
+            vec![Allocation { job, group, node, count: 1, flavors, reserved_us: None, evicting: pod.is_ending }];
+        known.insert(pod.job.name.clone(), self.jobs.len());
+        self.jobs.push(AskedJob { spec: pod.job, stands, created_us, asked: false, is_bound_pod: true });
     }
 
     fn add_scheduling(&mut self, origin: Origin, scheduling: Scheduling) -> Result<(), PlanError> {

@@ -172,15 +172,17 @@ fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
         let mut spec = job.spec.clone();
         // What runs is not suspended, whatever the file says.
         spec.suspended &= job.stands.is_empty();
-        accepted.insert(at, world.submit(spec).map_err(|refusal| refusal.to_string()));
+        let submitted = world.submit(spec).map_err(|refusal| refusal.to_string());
+        world.bound_pods.extend(submitted.iter().filter(|_| job.is_bound_pod));
+        accepted.insert(at, submitted);
     }
     let standing = |(job, accepted): (&AskedJob, Result<JobId, String>)| {
         let stood = job.stands.iter().map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
         let resized = !job.stands.is_empty() && job.spec.groups.iter().any(|group| is_resized(job, group));
         let is_failed = |node: &String| scene.fail.contains(node) || scene.drain.contains(node);
         let resized = resized && !job.stands.iter().any(|allocation| is_failed(&allocation.node));
-        let (spec, asked) = (job.spec.clone(), job.asked);
-        Standing { spec, asked, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
+        let (spec, asked, is_bound_pod) = (job.spec.clone(), job.asked, job.is_bound_pod);
+        Standing { spec, asked, is_bound_pod, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
     };
     scene.jobs.iter().zip(accepted.into_values()).map(standing).collect()
 }

@@ -7,6 +7,8 @@ use ohm_model::{JobId, JobSpec};
 pub(crate) struct Standing {
     pub(crate) spec: JobSpec,
     pub(crate) asked: bool,
+    /// Whether it is a Pod that is bound to its node: it is never planned anew.
+    pub(crate) is_bound_pod: bool,
     /// Its key, or why the cell does not take it.
     pub(crate) job: Result<JobId, String>,
     /// How many tasks stood according to the files.

@@ -17,7 +17,7 @@ use ohm_model::{
 };
 use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The epoch of every lease: each is taken once.
 const EPOCH: Epoch = Epoch(1);
@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) tight: Vec<NodeSpec>,
     /// What others take of nodes, by name; only where each node is told of.
     pub(crate) used: BTreeMap<String, Amounts>,
+    /// The jobs that are Pods of the cell file.
+    pub(crate) bound_pods: BTreeSet<JobId>,
 }
 
 impl World {
@@ -57,6 +59,7 @@ impl World {
             applied: Applied::default(),
             tight: Vec::new(),
             used: BTreeMap::new(),
+            bound_pods: BTreeSet::new(),
         };
         let open = Command::OpenSession { nonce: 1, role: Role::Client, name: "plan".into() };
         let outcomes = world.send(vec![Envelope::without_session(open)]);
@@ -91,6 +94,7 @@ impl World {
             applied: Applied::default(),
             tight: self.tight.clone(),
             used: self.used.clone(),
+            bound_pods: self.bound_pods.clone(),
         }
     }
 

@@ -187,6 +187,8 @@ pub struct Pod {
     pub node: String,
     /// Whether it has finished.
     pub is_over: bool,
+    /// Whether it is being deleted.
+    pub is_ending: bool,
     /// What it is as a job that asks for any node.
     pub job: JobSpec,
 }
