@@ -177,8 +177,10 @@ impl Readinesses {
         for (job, found) in self.jobs.iter_mut().filter(|(_, found)| found.since_ms.is_some() && !found.is_unsure) {
             let Some(spec) = known.0.jobs.get(job).filter(|spec| !rules.change_queue(&spec.queue)) else { continue };
             let Some((_, since_ms)) = found.since_ms else { continue };
-            let Some(timeout) = known.2.queue(&spec.queue).and_then(|queue| queue.ready_timeout) else { continue };
-            let due_ms = since_ms.saturating_add(times(&timeout, found.was_ready).1.saturating_mul(1000));
+            let Some(timeout) = known.2.queue(&spec.queue).and_then(|queue| queue.ready_timeout.as_deref()) else {
+                continue;
+            };
+            let due_ms = since_ms.saturating_add(times(timeout, found.was_ready).1.saturating_mul(1000));
             found.late_ms = if now_ms > due_ms { found.late_ms + passed_ms } else { 0 };
             if found.late_ms > LATE_MS_MAX {
                 let (name, for_ms) = (&spec.name, now_ms - since_ms);
@@ -232,7 +234,7 @@ fn stands(job: JobId, (books, waiting, _): Known<'_>) -> bool {
 /// What is wrong about a job that is stopped as not ready.
 fn timed_out(found: &Readiness, late: &ReadyTimeoutEvent, known: Known<'_>) -> Option<String> {
     let now_ms = known.1.now_ms;
-    let Some(timeout) = known.2.queue(&late.queue).and_then(|queue| queue.ready_timeout) else {
+    let Some(timeout) = known.2.queue(&late.queue).and_then(|queue| queue.ready_timeout.as_deref()) else {
         return Some("is stopped as not ready, and its queue has no readyTimeout".into());
     };
     let attempt = found.timeouts.map_or(late.attempt, |times| times + 1);
@@ -253,7 +255,7 @@ fn timed_out(found: &Readiness, late: &ReadyTimeoutEvent, known: Known<'_>) -> O
     let Some((since_ms, _)) = found.since_ms else {
         return Some("is stopped as not ready at once, or although nothing of it stood".into());
     };
-    let (for_ms, least) = (now_ms.saturating_sub(since_ms), times(&timeout, found.was_ready).0);
+    let (for_ms, least) = (now_ms.saturating_sub(since_ms), times(timeout, found.was_ready).0);
     (for_ms < least.saturating_mul(1000))
         .then(|| format!("is stopped after {for_ms} ms, and has {least} s to be ready"))
 }

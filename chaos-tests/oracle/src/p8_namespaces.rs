@@ -48,7 +48,7 @@ impl Namespaces {
                     gone.insert(name);
                 }
                 (Command::PutQueue(spec), _) => match &spec.namespaces {
-                    Some(namespaces) => drop(self.takes.insert(spec.name.clone(), namespaces.clone())),
+                    Some(namespaces) => drop(self.takes.insert(spec.name.clone(), (**namespaces).clone())),
                     None => drop(self.takes.remove(&spec.name)),
                 },
                 (Command::RemoveQueue { name }, _) => drop(self.takes.remove(name)),

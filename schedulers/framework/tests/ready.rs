@@ -11,7 +11,12 @@ fn world() -> World {
     world.take_health();
     let ready_timeout = Some(ReadyTimeout { backoff_base_seconds: 10, ..ReadyTimeout::of(5) });
     let (name, nominal) = ("team".to_string(), [("cpu".to_string(), 2_000)].into());
-    world.command(Command::PutQueue(QueueSpec { name, nominal, ready_timeout, ..QueueSpec::default() }));
+    world.command(Command::PutQueue(QueueSpec {
+        name,
+        nominal,
+        ready_timeout: ready_timeout.map(Box::new),
+        ..QueueSpec::default()
+    }));
     world.add(Class::SERVICE, false);
     world.run(4_000);
     world

@@ -28,7 +28,7 @@ fn in_queue(name: &str) -> JobSpec {
 }
 
 fn takes(history: &mut History, namespaces: &[&str]) {
-    let namespaces = Some(namespaces.iter().map(|name| name.to_string()).collect());
+    let namespaces = Some(Box::new(namespaces.iter().map(|name| name.to_string()).collect()));
     history.put(QueueSpec { name: "q".into(), namespaces, ..QueueSpec::default() });
 }
 

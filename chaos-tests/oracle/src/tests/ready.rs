@@ -12,7 +12,7 @@ fn queue() -> QueueSpec {
         backoff_max_seconds: 100,
         backoff_limit: Some(3),
     });
-    QueueSpec { name: "q".into(), ready_timeout, ..QueueSpec::default() }
+    QueueSpec { name: "q".into(), ready_timeout: ready_timeout.map(Box::new), ..QueueSpec::default() }
 }
 
 /// A gang of two that was placed in second 4.

@@ -38,7 +38,8 @@ impl Namespaces {
         let mut own = Prng::new(hash::chain(hash::chain(dice.clone().below(u64::MAX), 0x4a3f), name));
         if self.are_there && !spec.is_cohort && own.chance(CHOOSY_PERMILLE) {
             let all = [NAMESPACE_DEFAULT, NAMES[0], NAMES[1]];
-            spec.namespaces = Some(all.into_iter().filter(|_| own.chance(600)).map(String::from).collect());
+            let some = all.into_iter().filter(|_| own.chance(600)).map(String::from).collect();
+            spec.namespaces = Some(Box::new(some));
         }
     }
 

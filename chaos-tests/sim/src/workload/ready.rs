@@ -29,13 +29,13 @@ impl ReadyTimes {
             return;
         }
         let mut one_of = |values: [u64; 4]| values[own.below(4) as usize];
-        spec.ready_timeout = Some(ReadyTimeout {
+        spec.ready_timeout = Some(Box::new(ReadyTimeout {
             timeout_seconds: one_of([1, 2, 4, 10]),
             recovery_timeout_seconds: one_of([1, 2, 5, 12]),
             backoff_base_seconds: one_of([1, 2, 4, 8]),
             backoff_max_seconds: one_of([1, 4, 10, 20]),
             backoff_limit: Some(one_of([0, 1, 3, 9]) as u32).filter(|limit| *limit < 9),
-        });
+        }));
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
     let former = tx.quota.get(&spec.name).map(|known| offered_by(&known.spec)).unwrap_or_default();
     let known = tx.quota.get(&spec.name).map(|known| (known.spec.stop_policy, known.spec.max_waiting_jobs > 0));
     let (stopped, bounds) = known.unwrap_or_default();
-    let timeout = tx.quota.get(&spec.name).and_then(|known| known.spec.ready_timeout);
+    let timeout = tx.quota.get(&spec.name).and_then(|known| known.spec.ready_timeout.clone());
     tx.quota.put(spec.clone());
     if bounds != (spec.max_waiting_jobs > 0) {
         recount(tx);
@@ -106,7 +106,7 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     if let Some((field, _)) = of_queues.into_iter().find(|(_, is_said)| spec.is_cohort && *is_said) {
         return invalid(field, "a cohort holds no jobs; say it of its queues".into());
     }
-    if let Some(field) = spec.ready_timeout.and_then(|timeout| timeout.zero_field()) {
+    if let Some(field) = spec.ready_timeout.as_ref().and_then(|timeout| timeout.zero_field()) {
         return invalid(&format!("spec.readyTimeout.{field}"), "must be at least 1".into());
     }
     if let Some(order) = &spec.usage_based_order {

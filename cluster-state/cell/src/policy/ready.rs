@@ -72,7 +72,7 @@ pub(crate) fn readiness_of(cell: &Cell, job: &Job) -> Readiness {
 
 /// The ready timeout of the job's queue.
 pub(crate) fn timeout_of(cell: &Cell, job: &Job) -> Option<ReadyTimeout> {
-    cell.quota.get(&job.spec.queue)?.spec.ready_timeout
+    cell.quota.get(&job.spec.queue)?.spec.ready_timeout.as_deref().copied()
 }
 
 /// The queue that was put gives other times than before to what stands, or none to what waits for them.

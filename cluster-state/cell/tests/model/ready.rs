@@ -25,7 +25,7 @@ impl PlainReady {
 
 impl Plain {
     fn ready_timeout(&self, id: JobId) -> Option<ReadyTimeout> {
-        self.queues.get(&self.jobs[&id].spec.queue)?.ready_timeout
+        self.queues.get(&self.jobs[&id].spec.queue)?.ready_timeout.as_deref().copied()
     }
 
     /// Whether every group runs what it is to have.
@@ -129,6 +129,6 @@ impl World {
             backoff_max_seconds: dice.between(1, 60),
             backoff_limit: dice.chance(400).then(|| dice.below(3) as u32),
         });
-        Some(QueueSpec { ready_timeout, ..known })
+        Some(QueueSpec { ready_timeout: ready_timeout.map(Box::new), ..known })
     }
 }

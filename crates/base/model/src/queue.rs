@@ -55,11 +55,11 @@ pub struct QueueSpec {
     /// For so long after it began to run, no job of another queue has one of this queue stopped; 0 is not at all.
     pub min_runtime_seconds: u64,
     /// By when what is placed of its jobs must run; of a cohort: nothing.
-    pub ready_timeout: Option<ReadyTimeout>,
+    pub ready_timeout: Option<Box<ReadyTimeout>>,
     /// Whether its jobs come in the order of what their subqueues have used; of a cohort: nothing.
     pub usage_based_order: Option<Box<UsageBasedOrder>>,
     /// The namespaces of the jobs that may wait in it; those of all when absent; of a cohort: nothing.
-    pub namespaces: Option<BTreeSet<String>>,
+    pub namespaces: Option<Box<BTreeSet<String>>>,
 }
 
 impl Default for QueueSpec {

@@ -141,7 +141,7 @@ impl Spelled for QueueSpec {
                 }
             }
         }
-        for (index, namespace) in self.namespaces.iter().flatten().enumerate() {
+        for (index, namespace) in self.namespaces.iter().flat_map(|names| names.iter()).enumerate() {
             expect(names::dns_label(namespace), || spec().field("namespaces").item(index), found);
         }
         for (index, check) in self.admission_checks.iter().enumerate() {

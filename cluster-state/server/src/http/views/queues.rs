@@ -60,7 +60,7 @@ pub(crate) fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         namespaces: spec.namespaces.as_ref().map(|namespaces| namespaces.iter().cloned().collect()),
         min_runtime_seconds: spec.min_runtime_seconds,
         usage_based_order: spec.usage_based_order.as_deref().map(super::subqueues::usage_based_order),
-        ready_timeout: spec.ready_timeout.as_ref().map(super::ready::ready_timeout),
+        ready_timeout: spec.ready_timeout.as_deref().map(super::ready::ready_timeout),
         admission_checks: spec.admission_checks.iter().map(|check| check.name.clone()).collect(),
         on_flavors: on_flavors.map(|check| (check.name.clone(), check.on_flavors.clone())).collect(),
         resources: short_form.collect(),

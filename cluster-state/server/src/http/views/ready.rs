@@ -18,7 +18,7 @@ pub(super) fn ready_timeout(timeout: &ReadyTimeout) -> ReadyTimeoutView {
 /// How a job stands under what its queue gives.
 pub(super) fn readiness(cell: &Cell, job: &Job) -> ReadinessView {
     let (known, queue) = (&job.readiness, cell.quota().get(&job.spec.queue));
-    let timeout = queue.and_then(|queue| queue.spec.ready_timeout);
+    let timeout = queue.and_then(|queue| queue.spec.ready_timeout.as_deref());
     if timeout.is_none() && known.timeouts == 0 {
         return ReadinessView::default();
     }

@@ -39,9 +39,10 @@ pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Opt
     let most = fields.whole(cx, "maxWaitingJobs", 1..=i64::from(u32::MAX));
     queue.max_waiting_jobs = most.unwrap_or(0);
     queue.min_runtime_seconds = fields.whole(cx, "minRuntimeSeconds", 0..=i64::MAX).unwrap_or(0);
-    queue.ready_timeout = fields.get("readyTimeout").and_then(|at| ready_timeout(cx, at));
+    queue.ready_timeout = fields.get("readyTimeout").and_then(|at| ready_timeout(cx, at)).map(Box::new);
     queue.usage_based_order = fields.get("usageBasedOrder").and_then(|at| usage_based_order(cx, at)).map(Box::new);
-    queue.namespaces = fields.get("namespaces").map(|at| at.list(cx, |cx, at| at.text(cx)).into_iter().collect());
+    let namespaces = fields.get("namespaces").map(|at| at.list(cx, |cx, at| at.text(cx)));
+    queue.namespaces = namespaces.map(|names| Box::new(names.into_iter().collect()));
     let strategy = fields.get("queueingStrategy").and_then(|at| at.choice(cx, &QUEUEING_STRATEGIES));
     queue.queueing_strategy = strategy.unwrap_or_default();
     Some(queue)

@@ -48,7 +48,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
         let may = !queue.is_cohort || !is_said;
         findings.expect(may, || spec().field(field), || "a cohort holds no jobs; say it of its queues".to_string());
     }
-    if let Some(field) = queue.ready_timeout.and_then(|timeout| timeout.zero_field()) {
+    if let Some(field) = queue.ready_timeout.as_ref().and_then(|timeout| timeout.zero_field()) {
         let at = || spec().field("readyTimeout").field(field);
         findings.expect(false, at, || "must be at least 1".to_string());
     }
