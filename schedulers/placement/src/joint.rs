@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More nodes with room are not looked at: some other order finds places among them.
 const NODES_MAX: usize = 256;
 /// Numbers of tasks side by side that are tried on all nodes together at most.
-const TRIES_MAX: usize = 1 << 14;
-/// Ways to stand that are kept from one node to the next at most.
-const WAYS_MAX: usize = 1 << 12;
+const TRIES_MAX: usize = 1 << 12;
+/// So often a way to stand is put together with what a node takes at most.
+const STEPS_MAX: usize = 1 << 17;
 
 /// How many tasks of each group.
 type Counts = Vec<u32>;
@@ -81,7 +81,7 @@ impl JobSearch<'_, '_> {
             let mut spot = Spot { node, takes: Vec::new() };
             self.side_by_side(asks, &may, &mut Counts::new(), &mut spot);
             tries += spot.takes.len();
-            if tries > TRIES_MAX || spots.len() == NODES_MAX {
+            if tries >= TRIES_MAX || spots.len() == NODES_MAX {
                 return None;
             }
             spots.push(spot);
@@ -102,7 +102,8 @@ impl JobSearch<'_, '_> {
         Some(nodes)
     }
 
-    /// Adds to `spot` all numbers of tasks of the groups after `counts` that its node takes beside those.
+    /// Adds to `spot` all numbers of tasks of the groups after `counts` that its node takes beside those, as long as
+    /// they are not too many.
     fn side_by_side(&mut self, asks: &[GroupAsk], may: &[bool], counts: &mut Counts, spot: &mut Spot) {
         let Some(ask) = asks.get(counts.len()) else {
             spot.takes.push(counts.clone());
@@ -115,6 +116,9 @@ impl JobSearch<'_, '_> {
         let is_last = counts.len() + 1 == asks.len();
         // Fewer of the last group leave room to nobody.
         for count in (if is_last { room } else { 0 })..=room {
+            if spot.takes.len() >= TRIES_MAX {
+                return;
+            }
             let before = self.pass.savepoint();
             if count > 0 && !is_last {
                 let laid = self.seek.subject(self.pass, self.job, ask.group);
@@ -154,10 +158,14 @@ impl JobSearch<'_, '_> {
 /// What each node is given so that all of `wanted` stand.
 fn split(spots: &[Spot], wanted: &[u32]) -> Split {
     let Some((last, first)) = wanted.split_last() else { return Split::TooMany };
-    let mut given: Vec<Given> = Vec::new();
+    let (mut given, mut steps) = (Vec::<Given>::new(), 0);
     // By tasks of the first groups: the most of the last one beside them, and how that came about.
     let mut ways: BTreeMap<Counts, (u32, Option<usize>)> = BTreeMap::from([(vec![0; first.len()], (0, None))]);
     for spot in spots {
+        steps += ways.len() * spot.takes.len();
+        if steps > STEPS_MAX {
+            return Split::TooMany;
+        }
         let mut next = ways.clone();
         for (stand, (beside, before)) in &ways {
             for counts in &spot.takes {
@@ -173,9 +181,6 @@ fn split(spots: &[Spot], wanted: &[u32]) -> Split {
         }
         if let Some((_, at)) = next.get(first).filter(|(most, _)| most == last) {
             return Split::Found(story(&given, *at, wanted));
-        }
-        if next.len() > WAYS_MAX {
-            return Split::TooMany;
         }
         ways = next;
     }

@@ -137,6 +137,11 @@ impl<'a, 'v> Draft<'a, 'v> {
         self.why.as_deref()
     }
 
+    /// Whether a group found no room where others of the job had taken theirs. No other packing makes a quota larger.
+    pub(crate) fn lacks_room_beside_others(&self) -> bool {
+        self.why().is_some_and(|why| !why.beside.is_empty() && !matches!(why.obstacle, Obstacle::Quota { .. }))
+    }
+
     /// Whether tasks were seated.
     pub(crate) fn has_seated(&self) -> bool {
         !self.seated.is_empty()

@@ -2,12 +2,9 @@
 //! most of it.
 
 use crate::draft::{Draft, Step};
-use ohm_framework::Obstacle;
 
 pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
-    // No order makes a quota larger.
-    let is_room = |obstacle: &Obstacle| !matches!(obstacle, Obstacle::Quota { .. });
-    if !draft.why().is_some_and(|why| !why.beside.is_empty() && is_room(&why.obstacle)) {
+    if !draft.lacks_room_beside_others() {
         return Step::Skip;
     }
     let Some(bundles) = draft.bundles() else { return Step::Skip };

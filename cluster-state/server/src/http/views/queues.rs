@@ -136,7 +136,7 @@ fn resource_flavor(flavor: &ResourceFlavor) -> ResourceFlavorView {
     }
 }
 
-/// All priority classes.
+/// All namespaces, each with the number of its jobs.
 pub(crate) fn namespaces(cell: &Cell) -> NamespaceList {
     let mut jobs: BTreeMap<&str, u64> = BTreeMap::new();
     cell.jobs().iter().for_each(|job| *jobs.entry(split_job_name(&job.spec.name).0).or_default() += 1);
@@ -148,6 +148,7 @@ pub(crate) fn namespaces(cell: &Cell) -> NamespaceList {
     NamespaceList { namespaces: ohm_cell::namespaces(cell).iter().map(view).collect() }
 }
 
+/// All priority classes.
 pub(crate) fn priority_classes(cell: &Cell) -> PriorityClassList {
     let classes = cell.priority_classes().iter().map(|class| PriorityClassView {
         name: class.name.clone(),
