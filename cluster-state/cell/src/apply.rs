@@ -43,6 +43,7 @@ pub(crate) use tx::Tx;
 
 use crate::apply::report_released::report_released;
 use crate::apply::steps::names::{check_actor, check_session};
+use crate::apply::steps::task_counts::settle_task_counts;
 use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::planted::{self, Planted};
 use crate::policy::admission::CheckName;
@@ -93,6 +94,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_readiness(&mut tx);
         settle_start_deadlines(&mut tx);
         settle_waiting(&mut tx);
+        settle_task_counts(&mut tx);
         tx.applied.outcomes.push(outcome);
         planted.after(cell, applied);
     }

@@ -19,6 +19,7 @@ use crate::state::runs::Runs;
 use crate::state::sessions::Sessions;
 use crate::state::shapes::{Shape, Shapes};
 use crate::state::subqueues::Subqueues;
+use crate::state::task_counts::counts::TaskCounts;
 use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
 use crate::state::turns::Turns;
@@ -75,6 +76,7 @@ pub struct Cell {
     pub(crate) brought: Brought,
     pub(crate) turns: Turns,
     pub(crate) waiting: Waiting,
+    pub(crate) task_counts: TaskCounts,
     pub(crate) scratch: Scratch,
 }
 

@@ -18,6 +18,7 @@ mod start_deadlines;
 mod stops;
 mod subqueues;
 mod sweep;
+mod task_counts;
 mod timers;
 
 pub use sweep::Sweep;
@@ -30,6 +31,7 @@ use crate::check::quota::check_quota;
 use crate::check::runs::{check_kept, sweep_run};
 use crate::check::shapes::check_shapes;
 use crate::check::subqueues::check_subqueues;
+use crate::check::task_counts::check_task_counts;
 use crate::state::brought::Brought;
 use crate::state::requests::direct_usage;
 use crate::state::turns::Turns;
@@ -50,6 +52,7 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     check_kept(cell, &mut broken);
     check_preemptions(cell, &mut broken);
     check_shapes(cell, &mut broken);
+    check_task_counts(cell, &mut broken);
     if cell.brought != Brought::of(&cell.nodes, &cell.jobs) {
         broken.push("the nodes that were brought and the open requests are not those that nodes and jobs say".into());
     }

@@ -30,6 +30,7 @@ pub use policy::start_deadlines::START_DEADLINE;
 pub use rooms::checks::{asks_unknown, checks_of, standing_as_is};
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::laying::{drop_preemption, free_quota, lay_preemption, reserve_quota, resume_run};
+pub use rooms::neighbours::{has_neighbour_rules, is_surrounded};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::order::{
     HeldUsage, SubqueueUsage, is_ordered_by_usage, is_served_first, subqueue_usage, subqueues, usage_key, waiting_jobs,
@@ -41,6 +42,7 @@ pub use rooms::reads::{live_run, live_runs, namespaces};
 pub use rooms::room::{Asker, Room, Wish};
 pub use rooms::stops::{goes_on, stop_policy_of};
 pub use rooms::strict_order::{kept_back_by, kept_back_over};
+pub use rooms::surroundings::{Change, Surroundings};
 pub use rooms::turns::{others_come_first, waiting_queues, waits_elsewhere};
 pub use rooms::what_if::{QuotaLeft, WhatIf};
 pub use rules::devices::device_room;

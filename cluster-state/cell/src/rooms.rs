@@ -3,9 +3,11 @@
 
 pub(crate) mod ceded;
 pub(crate) mod checks;
+pub(crate) mod counted;
 pub(crate) mod grid;
 pub(crate) mod heads;
 pub(crate) mod laying;
+pub(crate) mod neighbours;
 pub(crate) mod nominations;
 pub(crate) mod order;
 pub(crate) mod overlay;
@@ -16,5 +18,6 @@ pub(crate) mod reads;
 pub(crate) mod room;
 pub(crate) mod stops;
 pub(crate) mod strict_order;
+pub(crate) mod surroundings;
 pub(crate) mod turns;
 pub(crate) mod what_if;

@@ -9,6 +9,9 @@ pub(crate) mod miss;
 mod node_class;
 mod node_ready;
 mod planted;
+mod pod_affinity;
+mod pod_anti_affinity;
+mod pod_topology_spread;
 mod ports;
 pub(crate) mod preemption;
 mod quota;
@@ -84,11 +87,14 @@ rules! {
     "NodeReady" Place node_ready Some(node_ready::miss);
     "NodeClass" Place node_class Some(node_class::miss);
     "TopologyDomain" Place topology_domain Some(topology_domain::miss);
+    "PodAffinity" Place pod_affinity Some(pod_affinity::miss);
     "NodeResourcesFit" Amounts resources Some(resources::miss);
     "Claims" Amounts claims Some(claims::miss);
     "Quota" Queue quota None;
     "NodePorts" Taken ports Some(ports::miss);
     "LimitPerNode" Taken limit_per_node Some(limit_per_node::miss);
+    "PodAntiAffinity" Taken pod_anti_affinity Some(pod_anti_affinity::miss);
+    "PodTopologySpread" Taken pod_topology_spread Some(pod_topology_spread::miss);
     "Devices" Amounts devices Some(devices::miss);
 }
 

@@ -34,6 +34,7 @@ pub(crate) mod shapes;
 pub(crate) mod shares;
 pub(crate) mod snapshot;
 pub(crate) mod subqueues;
+pub(crate) mod task_counts;
 pub(crate) mod timers;
 pub(crate) mod tolerance;
 pub(crate) mod topologies;

@@ -108,7 +108,22 @@ spec: {queue: main, elastic: true, minCount: 1, count: 2, requests: {cpu: 1}, co
 apiVersion: ohm/v1
 kind: Job
 metadata: {name: packed}
-spec: {queue: flavored, class: dense, count: 2, requests: {cpu: 100m}, command: ["true"], sim: {duration: 1h}}
+spec:
+  queue: flavored
+  class: dense
+  count: 2
+  labels: {app: packed}
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: packed}}}
+  topologySpreadConstraints:
+  - {topologyKey: topology.ohm/rack, labelSelector: {matchLabels: {app: packed}}, maxSkew: 2}
+  tolerations: [{key: only, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]
+  requests: {cpu: 100m}
+  limits: {cpu: 200m}
+  command: ["true"]
+  sim: {duration: 1h}
 ---
 apiVersion: ohm/v1
 kind: Job

@@ -12,6 +12,7 @@ use crate::apply::steps::repairs::note_moves;
 use crate::apply::steps::room::{take_devices, take_ports};
 use crate::apply::steps::rounds::{note_admitted, open_round};
 use crate::apply::steps::runs::stop_run;
+use crate::apply::steps::task_counts::count_tasks;
 use crate::cell::Cell;
 use crate::policy::admission::settle_preempted;
 use crate::policy::claims::make_claim;
@@ -205,6 +206,7 @@ fn place(
     use_spares(tx, placement, count);
     collect_moves(tx, placement, count, &mut deferred.moves);
     start_runs(tx, placement, count, (shape_id, revision), &shape, domain);
+    count_tasks(tx, (shape_id, placement.job, placement.group), node, i64::from(count), false);
     for &(resource, request) in &shape.requests {
         tx.nodes.give(node, resource, -request * i64::from(count));
     }

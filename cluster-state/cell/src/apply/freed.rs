@@ -10,11 +10,14 @@ pub struct Freed {
     pub nodes: Vec<NodeId>,
     /// The roots of the quota trees in which something was given back; each once.
     pub roots: Vec<Arc<str>>,
+    /// Whether tasks may stand beside others where they could not before.
+    pub neighbours: bool,
 }
 
 impl Freed {
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
         self.roots.clear();
+        self.neighbours = false;
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::names::check_names;
+use crate::state::task_counts::settle::count_anew;
 use ohm_model::namespace::NAMESPACES_MAX;
 use ohm_model::{NAMESPACE_DEFAULT, Namespace, Outcome, Refusal, split_job_name};
 use ohm_stdx::bug::{self, Bug};
@@ -14,6 +15,11 @@ pub(crate) fn put_namespace(tx: &mut Tx<'_>, namespace: &Namespace) -> Result<Ou
         return Err(Refusal::Invalid { field: "metadata.name".into(), problem });
     }
     tx.namespaces.put(namespace.clone());
+    if !tx.task_counts.is_empty() {
+        // Terms that select namespaces by their labels may mean others.
+        count_anew(tx.cell);
+        tx.applied.freed.neighbours = true;
+    }
     Ok(Outcome::Done)
 }
 

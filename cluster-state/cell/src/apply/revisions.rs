@@ -118,7 +118,7 @@ impl World {
         let id = cell.jobs.find("web").unwrap().id;
         let mut spec = (*cell.jobs.get(id).unwrap().spec).clone();
         (spec.groups[0].requests, spec.groups[0].ports) = (amounts(2_000, 2_000), vec![HostPort::tcp(81)]);
-        let shape = Shape::of(&spec.groups[0], &mut cell.resources, &mut cell.quota.columns).unwrap();
+        let shape = Shape::of(&spec.groups[0], "default", &mut cell.resources, &mut cell.quota.columns).unwrap();
         let joined = cell.shapes.join(shape);
         let job = cell.jobs.get_mut(id).unwrap();
         let former = std::mem::replace(&mut job.groups[0].shape, joined);

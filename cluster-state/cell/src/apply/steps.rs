@@ -14,3 +14,4 @@ pub(crate) mod rounds;
 pub(crate) mod run_end;
 pub(crate) mod runs;
 pub(crate) mod stops;
+pub(crate) mod task_counts;

@@ -37,7 +37,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
     let spec = Arc::new(spec.into_owned());
     let mut groups = Vec::with_capacity(spec.groups.len());
     for group in &spec.groups {
-        let shape = base_shape(tx.cell, group)?;
+        let shape = base_shape(tx.cell, &spec.name, group)?;
         groups.push(Group::new(tx.shapes.join(shape), 1, group.count, Incarnation(0)));
     }
     let state = if spec.suspended { JobState::Suspended } else { JobState::Active };

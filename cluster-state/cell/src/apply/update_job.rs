@@ -4,7 +4,8 @@
 //!                      nothing of it runs or stops          something does
 //!   name, class        never                                never
 //!   size of a group    yes                                  where tasks come and go singly: elastic groups, services
-//!   spares of a group  yes                                  yes
+//!   spares and labels  yes                                  yes
+//!     of a group
 //!   rest of a group    yes: what has not succeeded of it    no
 //!                      begins anew
 //!   repair, where one has left its domain for a wider one   no
@@ -16,6 +17,8 @@
 //! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone
 //! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
 //! counted on from the attempts before, so that no two runs ever have one name.
+
+mod resize;
 
 use crate::apply::Tx;
 use crate::apply::steps::job_spec::{check_job, completed};
@@ -120,7 +123,7 @@ fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -
 fn new_shapes(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) -> Result<BTreeMap<usize, Shape>, Refusal> {
     let mut shapes = BTreeMap::new();
     for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew) {
-        shapes.insert(at, base_shape(tx.cell, group)?);
+        shapes.insert(at, base_shape(tx.cell, &spec.name, group)?);
     }
     Ok(shapes)
 }
@@ -232,16 +235,20 @@ fn is_scalable(kind: ClassKind, group: &GroupSpec) -> bool {
     group.elastic || kind == ClassKind::Service
 }
 
+/// The new group with what may always change as it was: spares, and by which labels its tasks are meant.
+fn as_before(old: &GroupSpec, new: &GroupSpec) -> GroupSpec {
+    GroupSpec { spares: old.spares, labels: old.labels.clone(), ..new.clone() }
+}
+
 fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
-    let sized = GroupSpec { count: old.count, min_count: old.min_count, spares: old.spares, ..new.clone() };
+    let sized = GroupSpec { count: old.count, min_count: old.min_count, ..as_before(old, new) };
     // What is placed beside slices is not in any: a lone task that gets company would have to be in them from now on.
     sized == *old && old.slices() == new.slices()
 }
 
 fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
     let (Some(old), Some(new)) = (known.spec.groups.get(at), spec.groups.get(at)) else { return Change::Anew };
-    let is_same = *old == GroupSpec { spares: old.spares, ..new.clone() };
-    let stays = is_same || (is_scalable(known.kind, old) && is_equal_but_size(old, new));
+    let stays = *old == as_before(old, new) || (is_scalable(known.kind, old) && is_equal_but_size(old, new));
     if stays { Change::Sized } else { Change::Anew }
 }
 
@@ -338,7 +345,9 @@ fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
         ("requests", old.requests != new.requests),
         ("limits", old.limits != new.limits),
         ("nodeSelector", old.node_selector != new.node_selector),
+        ("labels", old.labels != new.labels),
         ("affinity", old.affinity != new.affinity || old.preferred != new.preferred),
+        ("neighbours", old.neighbours != new.neighbours),
         ("tolerations", old.tolerations != new.tolerations),
         ("ports", old.ports != new.ports),
         ("maxPerNode", old.max_per_node != new.max_per_node),
@@ -425,76 +434,4 @@ fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, fl
         group
     };
     spec.groups.iter().enumerate().map(group_of).collect()
-}
-
-impl Group {
-    /// Takes tasks away at the end, or adds some; tasks that were left out at the start wait again.
-    fn resize(&mut self, old: u32, count: u32, floor: Incarnation) {
-        if count == old {
-            return;
-        }
-        for index in count..self.tasks.len() as u32 {
-            self.remove_task(index, index < old);
-        }
-        let beyond = (self.tasks.len() as u32).saturating_sub(count);
-        self.lost.remove(count, beyond);
-        self.replaced.remove(count, beyond);
-        self.moving.remove(count, beyond);
-        for index in old..count.min(self.tasks.len() as u32) {
-            match self.tasks[index as usize].state {
-                TaskState::Live => self.leaving -= 1,
-                _ => self.add_task(index, floor),
-            }
-        }
-        let length = self.tasks.len() as u32;
-        if length < count {
-            self.tasks.resize(count as usize, Task::new(floor));
-            self.pending.insert(length, count - length);
-        }
-        for index in 0..count {
-            if self.skipped == 0 {
-                break;
-            }
-            if self.tasks[index as usize].state == TaskState::Skipped {
-                self.tasks[index as usize].state = TaskState::Pending;
-                self.pending.insert(index, 1);
-                self.skipped -= 1;
-            }
-        }
-        self.drop_removed(count);
-    }
-
-    fn add_task(&mut self, index: u32, floor: Incarnation) {
-        self.tasks[index as usize] = Task::new(floor);
-        self.pending.insert(index, 1);
-    }
-
-    /// A task with a live run stays until that has ended; `counts` says whether it was within the count before.
-    fn remove_task(&mut self, index: u32, counts: bool) {
-        let task = &mut self.tasks[index as usize];
-        match task.state {
-            TaskState::Live => {
-                self.leaving += u32::from(counts);
-                return;
-            }
-            TaskState::Pending => self.pending.remove(index, 1),
-            TaskState::BackingOff => self.backing_off -= 1,
-            TaskState::Succeeded => self.succeeded -= 1,
-            TaskState::Failed => self.failed -= 1,
-            TaskState::Skipped => self.skipped -= 1,
-            TaskState::Stopped | TaskState::Removed => {}
-        }
-        task.state = TaskState::Removed;
-    }
-
-    /// Drops removed tasks from the end; those before a live one stay with it.
-    pub(crate) fn drop_removed(&mut self, count: u32) {
-        let is_removed = |group: &Self| {
-            let last = group.tasks.len().checked_sub(1).and_then(|last| group.tasks.get(last));
-            group.tasks.len() > count as usize && last.is_some_and(|task| task.state == TaskState::Removed)
-        };
-        while is_removed(self) {
-            self.tasks.pop();
-        }
-    }
 }

@@ -86,6 +86,9 @@ impl<'a> Judge<'a> {
             | ConflictReason::TaskNotPending
             | ConflictReason::QuotaExceeded
             | ConflictReason::QueueHeld
+            | ConflictReason::PodAffinity
+            | ConflictReason::PodAntiAffinity
+            | ConflictReason::PodTopologySpread
             | ConflictReason::TopologyBroken => self.cell.applied,
             _ => self.cell.nodes.version(placement.node).changed,
         }
@@ -136,7 +139,7 @@ impl<'a> Judge<'a> {
         };
         let of = queue.map(|queue| (queue, placement.group, shape_id));
         let quota = of.map(|of| self.scratch.left_for(self.cell, of, shape));
-        Ok(Asker { job, group: placement.group, shape_id, shape, quota, wish })
+        Ok(Asker { job, group: placement.group, shape_id, shape, quota, wish, alone: false })
     }
 
     /// Whether the node is as the planner saw it, as far as the transaction asks.

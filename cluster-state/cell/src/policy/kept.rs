@@ -198,7 +198,7 @@ fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
     runs.iter().for_each(|run| end_waiting_of(tx, *run));
     // From here on they are placements like any others: they take their room anew.
     let kept: BTreeMap<RunRef, KeptRun> = runs.iter().filter_map(|run| Some((*run, tx.kept.remove(*run)?))).collect();
-    kept.values().for_each(|found| give_room_of(tx, found));
+    kept.iter().for_each(|(run, found)| give_room_of(tx, *run, found));
     let (kept, apart) = with_one_flavor(tx, id, kept);
     for (run, found) in apart {
         tell_reconciled(tx, run, found.node, false, "its group has other flavors by now");

@@ -1,7 +1,7 @@
 //! What is laid over a cell: rows of a plan, rooms, reservations, lent spares, runs that leave.
 
 use crate::cell::Cell;
-use crate::rooms::overlay::{Overlay, ShapesAndQuota, UnderWay};
+use crate::rooms::overlay::{Overlay, ShapesAndQuota, UnderWay, count};
 use crate::rooms::reads::{live_slot, rooms_of};
 use crate::state::jobs::{Job, TaskState};
 use crate::state::requests::charged;
@@ -30,6 +30,7 @@ impl Overlay {
     ) {
         let (group, node) = (row.group, row.node);
         take_room(self, (group, node), (id, shape), count as i32);
+        count_tasks(self, cell, (id, job.id, group), node, (count as i32, false));
         if !job.groups[usize::from(group.0)].moving.is_empty() {
             let moved = rooms_of(cell, (job.id, group), node, (row.first.0, count));
             if moved > 0 {
@@ -163,6 +164,20 @@ fn take_room(over: &mut Overlay, (group, node): (GroupIndex, NodeId), (id, shape
     shape.ports.iter().for_each(|&port| over.take_port(group, node, port, by));
 }
 
+/// Counts so many more tasks of a group on a node, for the rules about other tasks.
+#[inline]
+fn count_tasks(
+    over: &mut Overlay,
+    cell: &Cell,
+    of: (ShapeId, JobId, GroupIndex),
+    node: NodeId,
+    (by, stops): (i32, bool),
+) {
+    if !cell.task_counts.is_empty() {
+        cell.task_counts.moved_by(of, node, stops).for_each(|counted| count(over, of.2, counted, by));
+    }
+}
+
 /// Charges the queue of `job` with so many tasks of a shape.
 fn charge_tasks(
     over: &mut Overlay,
@@ -199,6 +214,7 @@ fn change_room(over: &mut Overlay, cell: &Cell, run: &Run, by: i32) {
     let Some(shape) = cell.shapes.get(run.shape) else { return };
     let (group, node) = (run.run.task.group, run.node);
     take_room(over, (group, node), (run.shape, shape), by);
+    count_tasks(over, cell, (run.shape, run.run.task.job, group), node, (by, run.stop.is_some()));
     for (&(resource, request), &mask) in shape.devices.iter().zip(run.devices.as_deref().unwrap_or(&[])) {
         if mask != 0 {
             over.take_devices(group, node, resource, (mask, request.min(DEVICE_MILLI) as i16 * by as i16));

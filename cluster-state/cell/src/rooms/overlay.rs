@@ -2,11 +2,13 @@
 //! and what they give back; [`WhatIf`](super::what_if::WhatIf) reads the cell with them. Nothing copies the cell to ask
 //! a question.
 
+use crate::rooms::counted::Counted;
 use crate::rooms::grid::Grid;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::quota::{QueueId, Quota};
 use crate::state::shapes::{Shape, Shapes};
+use crate::state::task_counts::counter::CounterId;
 use ohm_model::{FlavorResource, GroupIndex, HostPort, JobId, NodeId, ResourceId, ShapeId, Victim};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +28,8 @@ pub struct Overlay {
     devices: BTreeMap<(NodeId, ResourceId), [i16; 64]>,
     /// Tasks by group and node, as far as those who take room tell.
     on_node: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
+    /// Tasks by counter and domain.
+    pub(crate) counts: Counted,
     /// Tasks on the move that are placed where their room is.
     moved: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
     /// Tasks that wait no more.
@@ -79,6 +83,7 @@ enum Step {
     Quota(QueueId, FlavorResource, i64),
     Port(NodeId, HostPort, i32),
     Devices(NodeId, ResourceId, u64, i16),
+    Counted(CounterId, u32, i32),
     OnNode(JobId, NodeId, i32),
     Moved(JobId, NodeId, u32),
     Placed(JobId, TasksOn),
@@ -98,7 +103,8 @@ impl Step {
             | Step::OnNode(_, node, _)
             | Step::Moved(_, node, _)
             | Step::Held(node) => Some(*node),
-            Step::Charged(..) | Step::Quota(..) | Step::Placed(..) | Step::Lent(_) | Step::Domain(..) => None,
+            Step::Charged(..) | Step::Quota(..) | Step::Placed(..) => None,
+            Step::Lent(_) | Step::Domain(..) | Step::Counted(..) => None,
         }
     }
 }
@@ -121,6 +127,7 @@ impl Overlay {
         self.queues.begin();
         self.ports.clear();
         self.devices.clear();
+        self.counts.clear();
         self.on_node.clear();
         self.moved.clear();
         self.placed.clear();
@@ -378,6 +385,7 @@ fn revert_kept(over: &mut Overlay, group: GroupIndex, step: Step) {
         }
         Step::Port(node, port, by) => add(&mut over.ports, (node, port), -by),
         Step::Devices(node, resource, mask, milli) => add_devices(over, (node, resource), mask, -milli),
+        Step::Counted(of, domain, by) => over.counts.add(of, domain, -by),
         Step::OnNode(job, node, count) => add(&mut over.on_node, (job, group, node), -count),
         Step::Moved(job, node, count) => add(&mut over.moved, (job, group, node), -(count as i32)),
         Step::Placed(job, tasks) => drop_placed(over, job, group, tasks),
@@ -386,6 +394,12 @@ fn revert_kept(over: &mut Overlay, group: GroupIndex, step: Step) {
         Step::Domain(job, Some(former)) => drop(over.domains.insert((job, group.0), former)),
         Step::Domain(job, None) => drop(over.domains.remove(&(job, group.0))),
     }
+}
+
+/// Counts so many more tasks of `group` by a counter in a domain.
+pub(crate) fn count(over: &mut Overlay, group: GroupIndex, (of, domain): (CounterId, u32), by: i32) {
+    over.counts.add(of, domain, by);
+    over.steps.push((group, Step::Counted(of, domain, by)));
 }
 
 fn drop_placed(over: &mut Overlay, job: JobId, group: GroupIndex, tasks: TasksOn) {

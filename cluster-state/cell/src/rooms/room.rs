@@ -6,6 +6,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::Job;
 use crate::state::repairs::OpenRepair;
 use crate::state::shapes::Shape;
+use crate::state::task_counts::counts::Neighbourhood;
 use crate::state::topologies::Fence;
 use ohm_model::{ClassId, ConflictReason, GroupIndex, NodeId, ShapeId};
 use ohm_stdx::bug::{self, Bug};
@@ -68,6 +69,10 @@ pub struct Asker<'a> {
     pub(crate) quota: Option<u32>,
     /// What for.
     pub wish: Wish<'a>,
+    /// Whether the tasks around the group are no concern, because whoever asks counts them: [`Surroundings`].
+    ///
+    /// [`Surroundings`]: crate::Surroundings
+    pub alone: bool,
 }
 
 impl<'a> Asker<'a> {
@@ -79,7 +84,7 @@ impl<'a> Asker<'a> {
 
     /// The same of a group whose shape is at hand.
     pub fn made_of(job: &'a Job, group: GroupIndex, (shape_id, shape): (ShapeId, &'a Shape), wish: Wish<'a>) -> Self {
-        Asker { job, group, shape_id, shape, quota: None, wish }
+        Asker { job, group, shape_id, shape, quota: None, wish, alone: false }
     }
 
     /// The same with another shape than the group has by now.
@@ -90,7 +95,15 @@ impl<'a> Asker<'a> {
         wish: Wish<'a>,
     ) -> Option<Self> {
         let shape = cell.shapes.get(shape_id)?;
-        Some(Asker { job, group, shape_id, shape, quota: None, wish })
+        Some(Asker { job, group, shape_id, shape, quota: None, wish, alone: false })
+    }
+
+    /// The tasks around the group, as far as they can keep it away from nodes.
+    pub(crate) fn neighbourhood<'b>(&self, what: WhatIf<'b>) -> Option<Neighbourhood<'b>> {
+        // Room for tasks on the move, spares and repairs is asked for beside those that it is for; where they begin,
+        // the rules are asked.
+        let begins = matches!(self.wish, Wish::Run { .. } | Wish::Plan { .. });
+        what.cell.task_counts.of(self.shape_id, self.job.id, self.group).filter(|_| begins && !self.alone)
     }
 
     pub(crate) fn is_of(&self, held: &Held) -> bool {

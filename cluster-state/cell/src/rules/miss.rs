@@ -34,6 +34,14 @@ pub enum Miss {
     Port(HostPort),
     /// The group's limit per node is reached.
     LimitPerNode,
+    /// No task that the group must be near runs in the domain of this node label, or the label is missing.
+    PodAffinity(String),
+    /// A task runs in the domain of this node label that the group must not be near, or that must not be near it.
+    PodAntiAffinity(String),
+    /// The domain of this node label has as many tasks as it may have beside the others.
+    PodTopologySpread(String),
+    /// This node label, over whose domains the group is spread, is missing.
+    SpreadLabel(String),
     /// The room is kept for a nominated job.
     Held,
 }
@@ -51,14 +59,23 @@ impl Miss {
             Miss::Devices(_) => "Devices",
             Miss::Port(_) => "NodePorts",
             Miss::LimitPerNode => "LimitPerNode",
+            Miss::PodAffinity(_) | Miss::PodAntiAffinity(_) => "InterPodAffinity",
+            Miss::PodTopologySpread(_) | Miss::SpreadLabel(_) => "PodTopologySpread",
             Miss::Held => "Claims",
         }
+    }
+
+    /// Whether it hangs on the tasks around the group.
+    pub fn is_of_neighbours(&self) -> bool {
+        matches!(self, Miss::PodAffinity(_) | Miss::PodAntiAffinity(_) | Miss::PodTopologySpread(_))
     }
 
     /// Whether it would be otherwise once others on the node had stopped.
     pub fn is_resolvable(&self) -> bool {
         match self {
             Miss::NotReady | Miss::Draining | Miss::Cordoned | Miss::Taint(_) | Miss::NodeSelector => false,
+            Miss::PodAffinity(_) | Miss::SpreadLabel(_) => false,
+            Miss::PodAntiAffinity(_) | Miss::PodTopologySpread(_) => true,
             Miss::Affinity | Miss::OutsideTopology | Miss::TopologyDomain | Miss::Capacity(_) => false,
             Miss::Resource(_) | Miss::Devices(_) | Miss::Port(_) | Miss::LimitPerNode | Miss::Held => true,
         }

@@ -6,8 +6,8 @@ use crate::state::flavors::{NO_FLAVOR, QuotaColumns};
 use crate::state::resources::{PODS, ResourceNames};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    ClassId, FlavorResource, GroupSpec, HostPort, ResourceId, SelectorTerm, ShapeId, Taint, TaintEffect, Toleration,
-    resources,
+    ClassId, FlavorResource, GroupSpec, HostPort, Neighbours, ResourceId, SelectorTerm, ShapeId, Taint, TaintEffect,
+    Toleration, resources,
 };
 use ohm_stdx::Slab;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,8 @@ pub struct Shape {
     pub node_selector: Labels,
     /// Alternatives of required affinity.
     pub affinity: Vec<SelectorTerm>,
+    /// What it asks of the tasks around it; nothing where it asks for nothing.
+    pub neighbours: Option<Arc<NeighboursOf>>,
     /// Taints it tolerates.
     pub tolerations: Vec<Toleration>,
     /// Ports each task takes.
@@ -37,6 +39,15 @@ pub struct Shape {
     pub max_per_node: u32,
     /// Whether it names single hosts, so that a class alone does not decide.
     pub names_hosts: bool,
+}
+
+/// What a group asks of the tasks around it, and in which namespace it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NeighboursOf {
+    /// The namespace of its job.
+    pub namespace: String,
+    /// What it asks for; each term names the namespaces that it means.
+    pub asked: Neighbours,
 }
 
 /// Why nodes of a class can't take a shape.
@@ -51,8 +62,14 @@ pub enum ClassMiss {
 }
 
 impl Shape {
-    /// The shape of `group` without a flavor; nothing when the cell has no resource column left.
-    pub(crate) fn of(group: &GroupSpec, names: &mut ResourceNames, columns: &mut QuotaColumns) -> Option<Self> {
+    /// The shape of `group`, of a job in `namespace`, without a flavor; nothing when the cell has no resource column
+    /// left.
+    pub(crate) fn of(
+        group: &GroupSpec,
+        namespace: &str,
+        names: &mut ResourceNames,
+        columns: &mut QuotaColumns,
+    ) -> Option<Self> {
         let mut requests: BTreeMap<ResourceId, i64> = BTreeMap::new();
         let mut devices = Vec::new();
         for (name, &amount) in group.requests.iter().filter(|(_, amount)| **amount > 0) {
@@ -67,6 +84,10 @@ impl Shape {
         let charge = |(resource, amount): (&ResourceId, &i64)| (columns.intern(NO_FLAVOR, *resource), *amount);
         let mut charges: Vec<(FlavorResource, i64)> = requests.iter().map(charge).collect();
         charges.sort_unstable();
+        let neighbours = group.neighbours.as_ref().map(|asked| {
+            let asked = asked.in_namespace(namespace);
+            Arc::new(NeighboursOf { namespace: namespace.to_string(), asked })
+        });
         Some(Shape {
             requests: requests.into_iter().collect(),
             charges,
@@ -74,6 +95,7 @@ impl Shape {
             devices,
             node_selector: group.node_selector.clone(),
             affinity: group.affinity.clone(),
+            neighbours,
             tolerations: group.tolerations.clone(),
             ports: group.ports.clone(),
             max_per_node: group.max_per_node,
@@ -127,6 +149,8 @@ pub struct Shapes {
     slab: Slab<(Arc<Shape>, u32)>,
     /// Derived from the slab.
     by_content: BTreeMap<Arc<Shape>, ShapeId>,
+    /// Shapes that ask for something of the tasks around them and came or went in the command that is being applied.
+    asking: Vec<ShapeId>,
     memo: Memo,
 }
 
@@ -175,7 +199,12 @@ impl Shapes {
 
     pub(crate) fn from_slab(slab: Slab<(Arc<Shape>, u32)>) -> Self {
         let by_content = slab.iter().map(|(slot, (shape, _))| (Arc::clone(shape), ShapeId(slot))).collect();
-        Shapes { slab, by_content, memo: Memo::default() }
+        Shapes { slab, by_content, asking: Vec::new(), memo: Memo::default() }
+    }
+
+    /// The shapes that ask for something of the tasks around them and came or went since this was asked last.
+    pub(crate) fn take_asking(&mut self) -> Vec<ShapeId> {
+        std::mem::take(&mut self.asking)
     }
 
     /// Counts one more user of `shape`.
@@ -188,6 +217,9 @@ impl Shapes {
         }
         let shape = Arc::new(shape);
         let (slot, _) = self.slab.insert((Arc::clone(&shape), 1));
+        if shape.neighbours.is_some() {
+            self.asking.push(ShapeId(slot));
+        }
         self.by_content.insert(shape, ShapeId(slot));
         if let Some(verdicts) = self.memo.0.get_mut(slot as usize) {
             verdicts.clear();
@@ -210,6 +242,9 @@ impl Shapes {
         if *users == 0 {
             self.by_content.remove(&content);
             self.slab.remove(shape.0);
+            if content.neighbours.is_some() {
+                self.asking.push(shape);
+            }
         }
         Some(content)
     }

@@ -25,6 +25,7 @@ use crate::state::runs::Runs;
 use crate::state::sessions::Sessions;
 use crate::state::shapes::Shapes;
 use crate::state::subqueues::{Subqueues, UsageBook};
+use crate::state::task_counts::settle::counted_anew;
 use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
@@ -314,5 +315,5 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         ..Cell::default()
     };
     let charged = if cell.subqueues.keep_any() { charged_by_resource(&cell) } else { Vec::new() };
-    Ok(Cell { subqueues: cell.subqueues.clone().with_charged(charged), ..cell })
+    Ok(counted_anew(Cell { subqueues: cell.subqueues.clone().with_charged(charged), ..cell }))
 }

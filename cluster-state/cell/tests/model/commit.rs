@@ -2,6 +2,7 @@
 
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
+use crate::neighbours::is_of_neighbours;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
 use ohm_model::transaction::Row;
 use ohm_model::{JobId, NodeId, Nomination, Placement, Purpose, SessionId, StopCause, Transaction};
@@ -10,7 +11,10 @@ use std::collections::BTreeSet;
 impl Plain {
     /// Judges the transaction and does what it accepted.
     pub(crate) fn commit(&mut self, session: SessionId, transaction: &Transaction, facts: &dyn Facts) -> Expected {
-        let (expected, after) = self.judge(session, transaction, facts);
+        let (expected, mut after) = self.judge(session, transaction, facts);
+        let by_neighbours = expected.conflicts.iter().filter(|(_, reason)| is_of_neighbours(*reason)).count();
+        self.ruled_out += by_neighbours as u64;
+        after.ruled_out = self.ruled_out;
         let refused = |row| expected.conflicts.iter().any(|(other, _)| *other == row);
         let nothing = transaction.grain == ohm_model::Grain::AllOrNothing && !expected.conflicts.is_empty();
         if nothing || refused(Row::Whole) {

@@ -1,6 +1,7 @@
 //! Random commands for small, tight cells: mostly sensible, often slightly wrong.
 
 use crate::checks::name_of_check;
+use crate::neighbours;
 use crate::profiles::own_class;
 use crate::state::{GPU, LEVELS};
 use crate::world::{PEOPLE, World};
@@ -269,6 +270,7 @@ impl World {
             11 => spec.name = other.name,
             13 if spec.active_deadline_seconds > 0 => spec.active_deadline_seconds += self.dice.between(1, 60),
             12 => drop(spec.labels.insert("team".into(), "a".into())),
+            14 if self.has_rules => spec.groups.iter_mut().for_each(|group| neighbours::relabel(&mut self.dice, group)),
             _ => {}
         }
         self.update_of(spec)
@@ -303,6 +305,8 @@ impl World {
         }
         let mut group = GroupSpec {
             name: format!("g{at}"),
+            labels: Default::default(),
+            neighbours: None,
             count,
             min_count: if dice.chance(500) { 1 } else { dice.between(1, u64::from(count)) as u32 },
             elastic: dice.chance(600),
@@ -330,6 +334,9 @@ impl World {
         }
         if dice.chance(150) {
             group.node_selector.insert("disk".into(), "ssd".into());
+        }
+        if self.has_rules {
+            neighbours::draw(dice, &mut group);
         }
         if dice.chance(300) {
             let operator = TolerationOperator::Exists;

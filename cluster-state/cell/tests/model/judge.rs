@@ -232,6 +232,9 @@ impl Plain {
             return Err(ConflictReason::NodeClassChanged);
         }
         self.judge_domain(placement.job, group, placement.node)?;
+        if !before.adopts {
+            self.judge_near((placement.job, group), placement.node)?;
+        }
         for at in 0..placement.count {
             let mask = placement.devices.get(at as usize).copied();
             if let Err(reason) = self.try_place(placement, placement.first.0 + at, mask, at > 0, facts) {
@@ -285,6 +288,9 @@ impl Plain {
         let standing = self.occupants(node).filter(|run| run.job == id && run.group == group).count();
         if spec.max_per_node > 0 && standing >= spec.max_per_node as usize {
             return Err(ConflictReason::LimitReached);
+        }
+        if !self.adopts {
+            self.judge_apart((id, group), node)?;
         }
         let gpu = spec.requests.get(GPU).copied().unwrap_or(0);
         if let Some(mask) = mask.filter(|_| gpu > 0) {

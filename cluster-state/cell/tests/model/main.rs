@@ -16,6 +16,7 @@ mod kept;
 mod leaving;
 mod life;
 mod moves;
+mod neighbours;
 mod plans;
 mod priorities;
 mod profiles;
@@ -48,7 +49,7 @@ fn the_cell_does_what_the_plain_model_does() {
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
     let mut asked_for_repairs = 0;
-    let (mut heads, mut ceded, mut stopped, mut timed_out) = (0, 0, 0, 0);
+    let (mut heads, mut ceded, mut stopped, mut timed_out, mut ruled_out) = (0, 0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -70,6 +71,7 @@ fn the_cell_does_what_the_plain_model_does() {
         ceded += world.plain.have_ceded;
         stopped += world.plain.stopped;
         timed_out += world.plain.timed_out;
+        ruled_out += world.plain.ruled_out;
         taken_back += world.plain.taken_back;
         asked_for_repairs += world.plain.asked_for_repairs;
     }
@@ -84,6 +86,7 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(ceded * 3000 > steps, "{ceded} jobs left quota to others in {steps} steps");
     assert!(stopped * 8000 > steps, "{stopped} jobs were stopped by their queues in {steps} steps");
     assert!(timed_out * 8000 > steps, "{timed_out} jobs were not ready in time in {steps} steps");
+    assert!(ruled_out * 200 > steps, "{ruled_out} rows were refused by rules about other tasks in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
     assert!(

@@ -15,6 +15,7 @@ pub(crate) enum Update {
 fn is_resize(endless: bool, old: &GroupSpec, new: &GroupSpec) -> bool {
     let mut same = old.clone();
     (same.count, same.min_count, same.spares) = (new.count, new.min_count, new.spares);
+    same.labels = new.labels.clone();
     same == *new && (old.elastic || endless)
 }
 
@@ -32,13 +33,19 @@ fn is_sound(spec: &JobSpec, endless: bool) -> bool {
     let levels_clash = groups.len() == 2 && unlike(&groups[0], &groups[1]);
     let arrays = |group: &GroupSpec| !endless && group.elastic && group.min_count == 1;
     let wasted = groups.iter().any(|group| group.spares > 0 && arrays(group));
-    !names_clash && !levels_clash && !wasted && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
+    let ruled_out = (0..groups.len()).any(|at| spec.neighbours_problem(at).is_some());
+    !ruled_out
+        && !names_clash
+        && !levels_clash
+        && !wasted
+        && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
 }
 
 impl PlainJob {
     fn stays(&self, spec: &JobSpec, at: usize) -> bool {
         let (Some(old), Some(new)) = (self.spec.groups.get(at), spec.groups.get(at)) else { return false };
-        *old == GroupSpec { spares: old.spares, ..new.clone() } || is_resize(self.endless, old, new)
+        *old == GroupSpec { spares: old.spares, labels: old.labels.clone(), ..new.clone() }
+            || is_resize(self.endless, old, new)
     }
 
     /// Where the group has the name now that the one at `at` had.

@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) holds_queues: bool,
     /// Whether queues give their jobs a time to be ready.
     pub(crate) times_queues: bool,
+    /// Whether groups have labels and rules about other tasks.
+    pub(crate) has_rules: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -103,6 +105,7 @@ impl World {
             adds_taints: seed % 4 == 2,
             holds_queues: seed % 6 == 1,
             times_queues: seed % 6 == 5,
+            has_rules: seed % 3 == 1,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod flavors;
+mod neighbours;
 mod parse;
 mod profiles;
 mod shares;

@@ -172,6 +172,8 @@ impl<'a> Words<'a> {
         let ports = self.option("ports").map(|ports| ports.split(',').map(port));
         let mut group = GroupSpec {
             name,
+            labels: self.all("label:").into_iter().map(pair).collect(),
+            neighbours: self.neighbours(),
             count,
             min_count: self.parsed("min", count),
             elastic: self.flag("elastic"),

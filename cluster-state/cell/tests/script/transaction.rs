@@ -150,7 +150,7 @@ impl Script {
     }
 
     pub(super) fn job_and_group(&self, text: &str) -> (JobId, u16) {
-        let (job, group) = text.split_once('/').expect("JOB/GROUP");
+        let (job, group) = text.rsplit_once('/').expect("JOB/GROUP");
         let job = self.job_id(job);
         (job, self.group(job, group))
     }

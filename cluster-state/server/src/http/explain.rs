@@ -227,7 +227,8 @@ fn groups(cell: &Cell, job: &Job, explanation: &Explanation) -> Vec<GroupExplain
 
 fn in_numbers(counted: Counted) -> CountedView {
     let Counted { fit, of, unit, total_nodes, excluded, unavailable, best } = counted;
-    let Excluded { resource, taint, node_selector, affinity, topology_domain, port, limit_per_node, held } = excluded;
+    let Excluded { resource, taint, node_selector, affinity, topology_domain, port, limit_per_node, .. } = excluded;
+    let Excluded { pod_affinity, pod_anti_affinity, pod_topology_spread, held, .. } = excluded;
     let layer = |layer: LayerFit| LayerFitView { level: layer.level, fit: layer.fit, needed: layer.needed };
     let best = best.map(|best| BestDomainView {
         level: best.level,
@@ -247,6 +248,9 @@ fn in_numbers(counted: Counted) -> CountedView {
             topology_domain,
             port,
             limit_per_node,
+            pod_affinity,
+            pod_anti_affinity,
+            pod_topology_spread,
             held,
         },
         unavailable: unavailable.into_iter().map(|(reason, nodes)| (reason.to_string(), nodes)).collect(),
@@ -288,6 +292,10 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::Devices(resource) => ("devices", format!("{} free, but not on the devices left", name(*resource))),
         Miss::Port(port) => ("port", format!("port {port} taken")),
         Miss::LimitPerNode => ("limitPerNode", "limit per node reached".to_string()),
+        Miss::PodAffinity(label) => ("podAffinity", format!("no task to be near by {label}")),
+        Miss::PodAntiAffinity(label) => ("podAntiAffinity", format!("task not to be near by {label}")),
+        Miss::PodTopologySpread(label) => ("podTopologySpread", format!("spread over {label} uneven")),
+        Miss::SpreadLabel(label) => ("spreadLabel", format!("without the label {label} of its spread")),
         Miss::Held => ("held", "room kept for other jobs".to_string()),
     }
 }

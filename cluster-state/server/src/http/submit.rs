@@ -70,7 +70,7 @@ pub(super) async fn submit(
     (submission.replace, submission.update) = (query.replace, query.update);
     if let Some(namespace) = &query.namespace {
         let hint = "`namespace` is the one of jobs whose metadata name none";
-        names::dns_label(namespace).map_err(|error| Problem::invalid(format!("namespace {error}"), hint))?;
+        names::namespace(namespace).map_err(|error| Problem::invalid(format!("namespace {error}"), hint))?;
         submission.namespace = Some(namespace);
     }
     let body = request.into_body();

@@ -1,5 +1,6 @@
 //! Documents: what a file may hold.
 
+use crate::aside::Aside;
 use crate::defaults::LeftOpen;
 use crate::error::Origin;
 use crate::path::FieldPath;
@@ -31,6 +32,8 @@ pub struct Document {
     pub namespace: Option<String>,
     /// Of an object of Kubernetes: what is to be said of it, if there is anything.
     pub kubernetes: Option<Box<KubernetesObject>>,
+    /// What it says that no cell is told, if it says such a thing.
+    pub aside: Option<Box<Aside>>,
 }
 
 /// What an object of Kubernetes asks for that its content does not say.
@@ -215,4 +218,6 @@ pub enum Dialect {
     Ohm,
     /// Kubernetes objects as well, as `kubectl get -o json` prints them.
     Kubernetes,
+    /// The same, and of them what only reports are made from is kept as well: [`Aside`].
+    KubernetesInFull,
 }

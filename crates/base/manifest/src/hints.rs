@@ -3,7 +3,7 @@
 use crate::text::nearest;
 
 /// Words of Kubernetes, Kueue, Slurm and Nomad that are no field of ours, and what to do instead.
-const INSTEAD: [(&str, &str); 16] = [
+const INSTEAD: [(&str, &str); 15] = [
     ("annotations", "only `labels` are kept"),
     ("backoffLimit", "write `retries`"),
     ("completions", "write `count`"),
@@ -13,12 +13,11 @@ const INSTEAD: [(&str, &str); 16] = [
     ("namespace", "only jobs are in a namespace; `namespaces` of a queue says whose jobs it takes"),
     ("ntasks", "write `count`"),
     ("parallelism", "write `count`, and `minCount` for the fewest that may start"),
-    ("podAffinity", "write `placeWith` or `topology`"),
-    ("podAntiAffinity", "write `maxPerNode: 1`"),
+    ("podAffinity", "write it in `affinity`"),
+    ("podAntiAffinity", "write it in `affinity`"),
     ("queueName", "write `queue`"),
     ("replicas", "write `count`"),
     ("restartPolicy", "write `retries`"),
-    ("topologySpreadConstraints", "not supported by this version: write `spread: true` or `maxPerNode`"),
     ("valueFrom", "write the `value`"),
 ];
 

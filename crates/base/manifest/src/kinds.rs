@@ -31,8 +31,8 @@ const KINDS: &[&str] = &[
 
 /// Reads one document.
 pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Document, DocumentError> {
-    let mut cx = Context::default();
-    let decoded = decode_kind(dialect, &mut cx, At::root(node));
+    let mut cx = Context { dialect, ..Context::default() };
+    let decoded = decode_kind(&mut cx, At::root(node));
     // A rule may look broken only because a field could not be read; then the rules wait for the next attempt.
     let is_read = |problem: &Problem| matches!(problem.kind, ProblemKind::Rule(_) | ProblemKind::Quantity(_));
     if let Some(content) = &decoded
@@ -44,7 +44,8 @@ pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Resu
         Some(content) if cx.problems.is_empty() => {
             let origin = Origin { file: file.clone(), position: node.position };
             let (left_open, created_us, namespace) = (cx.left_open, cx.created_us, cx.namespace);
-            Ok(Document { origin, content, left_open, created_us, namespace, kubernetes: cx.object })
+            let (kubernetes, aside) = (cx.object, cx.aside);
+            Ok(Document { origin, content, left_open, created_us, namespace, kubernetes, aside })
         }
         _ => {
             cx.problems.sort_by_key(|problem| problem.position);
@@ -77,13 +78,13 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
     }
 }
 
-fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Content> {
+fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Content> {
     if !matches!(root.node.value, Value::Map(_)) {
         root.wrong_type(cx, "a map that begins with `apiVersion: ohm/v1` and `kind`");
         return None;
     }
     let version = root.node.get("apiVersion");
-    if dialect == Dialect::Kubernetes
+    if cx.reads_kubernetes()
         && let Some(version) = version.and_then(Node::as_text)
         && let Some(kind) = root.node.get("kind").and_then(Node::as_text)
         && let Some(decoded) = kubernetes::decode(cx, root, version, kind)

@@ -164,15 +164,22 @@
 //! says how long a job waits for room before what becomes free where it is to stand is kept for it, one job of each
 //! queue at a time.
 //!
+//! Where objects of Kubernetes are read, the `scores` may name InterPodAffinity and ImageLocality, and `pluginConfig`
+//! the other arguments of kube-scheduler: those of NodeResourcesFit, NodeResourcesBalancedAllocation (`resources`),
+//! NodeAffinity (`addedAffinity`) and InterPodAffinity. What planners make of them stands at [`Plugins`]. With `base:
+//! kubernetes` both scores are reported with the weights that kube-scheduler has for them.
+//!
 //! # Kubernetes
 //!
 //! With [`Dialect::Kubernetes`], which is what `ohm plan` reads, objects of Kubernetes are read as well; see
-//! [`kubernetes`]. Fields that their API does not have are errors, too; those that bear on where pods go and that
-//! nothing honours are named in [`KubernetesObject::ignored`].
+//! [`kubernetes`]. [`Dialect::KubernetesInFull`] keeps what only reports are made from besides ([`Aside`]). Fields that
+//! their API does not have are errors, too; those that bear on where pods go and that nothing honours are named in
+//! [`KubernetesObject::ignored`].
 //!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.
 
+mod aside;
 mod decode;
 mod defaults;
 mod document;
@@ -183,6 +190,7 @@ pub mod kubernetes;
 mod limits;
 mod parse;
 mod path;
+mod plugins;
 mod quantity;
 mod source;
 mod text;
@@ -191,6 +199,7 @@ mod tree;
 pub mod validate;
 mod write;
 
+pub use aside::{Aside, CPU_UNNAMED_MILLI, MEMORY_UNNAMED_BYTES, NodeImage, PodOutline};
 pub use defaults::LeftOpen;
 pub use document::{
     API_VERSION, Allocation, Content, Dialect, Document, Ignored, KubernetesObject, Named, NamedKind, NodeDocument, Pod,
@@ -201,6 +210,9 @@ pub use limits::{
 };
 pub use parse::{Input, Tail, Verdicts, middle, parse, parse_each, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
+pub use plugins::{
+    AddedAffinity, BalancedArguments, FitArguments, FitScoring, NeighbourArguments, Plugins, REPORTED_SCORES,
+};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
 pub use text::nearest;
 pub use write::{WriteError, document, to_json, to_yaml};

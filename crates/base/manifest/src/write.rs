@@ -1,6 +1,11 @@
 //! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
 //! that submitting it again changes nothing.
 
+mod expression;
+mod neighbours;
+
+use self::expression::{Expression, is_default};
+use self::neighbours::{PodAffinity, SpreadDocument};
 use crate::decode::{RECONCILE, REPAIR_POLICIES, SURVIVORS};
 use crate::defaults;
 use crate::document::API_VERSION;
@@ -101,16 +106,13 @@ fn other<T: PartialEq>(value: T, default: T) -> Option<T> {
     (value != default).then_some(value)
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
     // What another class leaves out to be filled in is known to the cell only: it is spelled out.
     let default = job.class.built_in().map(|kind| defaults::group(kind, group.count, false));
     let (min_count, elastic, spread) = (default.map(|of| of.0), default.map(|of| of.1), default.map(|of| of.2));
     Group {
         name: &group.name,
+        labels: &group.labels,
         count: group.count,
         min_count: other(Some(group.min_count), min_count).flatten(),
         elastic: other(Some(group.elastic), elastic).flatten(),
@@ -122,6 +124,7 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         spread: other(Some(group.spread), spread).flatten().map(|spread| spread == SpreadMode::Spread),
         node_selector: &group.node_selector,
         affinity: affinity(group),
+        topology_spread_constraints: neighbours::spread(group),
         tolerations: group.tolerations.iter().map(toleration).collect(),
         topology: topology(&group.topology),
         place_with: &group.place_with,
@@ -159,17 +162,16 @@ fn seconds(ms: u64) -> Amount {
 }
 
 fn affinity(group: &GroupSpec) -> Option<Affinity<'_>> {
-    if group.affinity.is_empty() && group.preferred.is_empty() {
-        return None;
-    }
     let required = Required { node_selector_terms: group.affinity.iter().map(Term::from).collect() };
     let preferred = group.preferred.iter();
-    Some(Affinity {
-        node_affinity: NodeAffinity {
-            required: (!group.affinity.is_empty()).then_some(required),
-            preferred: preferred.map(|(weight, term)| Preferred { weight: *weight, preference: term.into() }).collect(),
-        },
-    })
+    let of_nodes = !group.affinity.is_empty() || !group.preferred.is_empty();
+    let node_affinity = of_nodes.then(|| NodeAffinity {
+        required: (!group.affinity.is_empty()).then_some(required),
+        preferred: preferred.map(|(weight, term)| Preferred { weight: *weight, preference: term.into() }).collect(),
+    });
+    let (pod_affinity, pod_anti_affinity) = neighbours::affinity(group);
+    let any = node_affinity.is_some() || pod_affinity.is_some() || pod_anti_affinity.is_some();
+    any.then_some(Affinity { node_affinity, pod_affinity, pod_anti_affinity })
 }
 
 fn toleration(toleration: &Toleration) -> TolerationDocument<'_> {
@@ -287,6 +289,8 @@ struct Repair<'j> {
 #[serde(rename_all = "camelCase")]
 struct Group<'j> {
     name: &'j str,
+    #[serde(skip_serializing_if = "is_empty")]
+    labels: &'j Labels,
     count: u32,
     #[serde(skip_serializing_if = "is_default")]
     min_count: Option<u32>,
@@ -309,6 +313,8 @@ struct Group<'j> {
     #[serde(skip_serializing_if = "Option::is_none")]
     affinity: Option<Affinity<'j>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    topology_spread_constraints: Vec<SpreadDocument<'j>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     tolerations: Vec<TolerationDocument<'j>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     topology: Option<Topology<'j>>,
@@ -329,7 +335,12 @@ struct Group<'j> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Affinity<'j> {
-    node_affinity: NodeAffinity<'j>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_affinity: Option<NodeAffinity<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_affinity: Option<PodAffinity<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_anti_affinity: Option<PodAffinity<'j>>,
 }
 
 #[derive(Serialize)]
@@ -365,21 +376,6 @@ impl<'j> From<&'j SelectorTerm> for Term<'j> {
     fn from(term: &'j SelectorTerm) -> Self {
         let written = |requirements: &'j [Requirement]| requirements.iter().map(Expression::from).collect();
         Term { match_expressions: written(&term.requirements), match_fields: written(&term.fields) }
-    }
-}
-
-#[derive(Serialize)]
-struct Expression<'j> {
-    key: &'j str,
-    operator: String,
-    #[serde(skip_serializing_if = "is_default")]
-    values: &'j [String],
-}
-
-impl<'j> From<&'j Requirement> for Expression<'j> {
-    fn from(requirement: &'j Requirement) -> Self {
-        let operator = format!("{:?}", requirement.operator);
-        Expression { key: &requirement.key, operator, values: &requirement.values }
     }
 }
 

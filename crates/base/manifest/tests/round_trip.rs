@@ -5,11 +5,11 @@ use ohm_model::host_port::PROTOCOLS;
 use ohm_model::resources::{Amounts, is_extended};
 use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
-    Class, GroupSpec, HostPort, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement,
-    SelectorTerm, SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
-    TopologySlice,
+    Class, GroupSpec, HostPort, JobSpec, NeighbourTerm, Neighbours, OnDisconnect, Operator, Reconcile, RepairPolicy,
+    RepairSpec, Requirement, SelectorTerm, SpreadConstraint, SpreadMode, TaintEffect, TaskSpec, Toleration,
+    TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
 };
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -121,6 +121,52 @@ fn topology() -> impl Strategy<Value = TopologyRequest> {
     )
 }
 
+/// What is compared with labels of tasks is no number.
+fn task_requirement() -> impl Strategy<Value = Requirement> {
+    requirement().prop_filter("no Gt and Lt", |found| !matches!(found.operator, Operator::Gt | Operator::Lt))
+}
+
+fn neighbour_term() -> impl Strategy<Value = NeighbourTerm> {
+    let selector = || option::of(vec(task_requirement(), 0..3));
+    let namespaces = btree_set(name(), 0..3);
+    (selector(), namespaces, selector(), key()).prop_map(|(selector, namespaces, namespace_selector, topology_key)| {
+        NeighbourTerm { selector, namespaces, namespace_selector, topology_key }
+    })
+}
+
+fn spread_constraint() -> impl Strategy<Value = SpreadConstraint> {
+    let numbers = (1..9u32, 1..9u32);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (key(), numbers, option::of(vec(task_requirement(), 0..3)), flags).prop_map(
+        |(topology_key, (max_skew, min_domains), selector, (is_hard, honours_affinity, honours_taints))| {
+            // With fewer domains than wanted nothing but a hard constraint is another one.
+            let min_domains = if is_hard { min_domains } else { 1 };
+            SpreadConstraint {
+                topology_key,
+                max_skew,
+                is_hard,
+                selector,
+                min_domains,
+                honours_affinity,
+                honours_taints,
+            }
+        },
+    )
+}
+
+fn neighbours() -> impl Strategy<Value = Option<Box<Neighbours>>> {
+    let terms = || vec(neighbour_term(), 0..2);
+    let near = vec((1..=100i32, neighbour_term()), 0..2);
+    let far = vec((-100..=-1i32, neighbour_term()), 0..2);
+    (vec(spread_constraint(), 0..2), terms(), terms(), near, far).prop_map(
+        |(spread, affinity, anti_affinity, mut preferred, far)| {
+            preferred.extend(far);
+            let asked = Neighbours { spread, affinity, anti_affinity, preferred };
+            (!asked.is_empty()).then(|| Box::new(asked))
+        },
+    )
+}
+
 fn task() -> impl Strategy<Value = TaskSpec> {
     let program = words().prop_filter("a program has a name", |program| !program.is_empty());
     let command = prop_oneof![
@@ -164,12 +210,14 @@ fn group() -> impl Strategy<Value = GroupSpec> {
     let limit = prop_oneof![Just(0), 1..10u32];
     let spares = prop_oneof![Just(0), 1..4u32];
     let second = (vec(toleration(), 0..3), ports, (limit, spares), any::<bool>(), topology(), value(), task());
-    (first, second).prop_map(|(first, second)| {
+    (first, second, (labels(), neighbours())).prop_map(|(first, second, (labels, neighbours))| {
         let ((count, min_count), elastic, requests, node_selector, affinity, preferred) = first;
         let (tolerations, ports, (max_per_node, spares), spreads, topology, place_with, task) = second;
         let spread = if spreads { SpreadMode::Spread } else { SpreadMode::Pack };
         GroupSpec {
             name: String::new(),
+            labels,
+            neighbours,
             count,
             min_count,
             elastic,
@@ -206,7 +254,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
         |(name, class, queue, (priority, retries, deadline, ttl), labels, mut groups, (keeps, suspended, repair))| {
             let has_none = |group: &GroupSpec| class.built_in().is_none_or(|kind| group.spares_problem(kind).is_some());
             groups.iter_mut().filter(|group| has_none(group)).for_each(|group| group.spares = 0);
-            JobSpec {
+            let mut job = JobSpec {
                 name,
                 class,
                 queue,
@@ -229,7 +277,13 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 },
                 repair,
                 suspended,
+            };
+            for at in 0..job.groups.len() {
+                if job.neighbours_problem(at).is_some() {
+                    job.groups[at].neighbours = None;
+                }
             }
+            job
         },
     )
 }

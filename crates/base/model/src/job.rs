@@ -2,6 +2,7 @@
 
 use crate::class::{Class, ClassKind};
 use crate::host_port::HostPort;
+use crate::neighbours::{NEIGHBOUR_TERMS_MAX, Neighbours};
 use crate::resources::{Amounts, display, is_extended};
 use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
 use crate::topology::{TopologyRequest, TopologySlice};
@@ -130,6 +131,22 @@ impl JobSpec {
         if self.subqueue.is_empty() { &self.queue } else { &self.subqueue }
     }
 
+    /// What is wrong with the rules of group `at` about other tasks, if anything is.
+    pub fn neighbours_problem(&self, at: usize) -> Option<String> {
+        let group = self.groups.get(at)?;
+        let asked = group.neighbours.as_ref()?;
+        let bears = |other: &&GroupSpec| {
+            (group.topology.is_asked() || other.topology.is_asked()) && asked.is_about_own(&other.labels)
+        };
+        let of_topology = self.groups.iter().find(bears).map(|other| {
+            let whom =
+                if other.name == group.name { "its own tasks".into() } else { format!("tasks of {}", other.name) };
+            let instead = "a topology, slices, `placeWith` and `maxPerNode` say how tasks of one job stand";
+            format!("asks for something of {whom} beside a topology; keep one: {instead}")
+        });
+        group.neighbours_problem().or(of_topology)
+    }
+
     /// A job without queue, priority, retries or deadline, whose tasks stop when their node is cut off.
     pub fn of(name: impl Into<String>, class: Class, groups: Vec<GroupSpec>) -> Self {
         JobSpec {
@@ -169,6 +186,8 @@ pub const TTL_SECONDS_DEFAULT: u64 = 86_400;
 pub struct GroupSpec {
     /// Unique in the job.
     pub name: String,
+    /// By which the rules of other groups, and its own, mean its tasks.
+    pub labels: Labels,
     /// How many tasks.
     pub count: u32,
     /// The group starts with at least this many at once, or not at all. 1 to `count`.
@@ -186,6 +205,8 @@ pub struct GroupSpec {
     pub affinity: Vec<SelectorTerm>,
     /// Preferred node affinity: weight 1 to 100, and what it rewards.
     pub preferred: Vec<(u32, SelectorTerm)>,
+    /// What it asks of the tasks around it; nothing where it asks for nothing.
+    pub neighbours: Option<Box<Neighbours>>,
     /// Taints it may stand on.
     pub tolerations: Vec<Toleration>,
     /// Host ports each task needs for itself.
@@ -210,6 +231,7 @@ impl GroupSpec {
     pub fn gang(name: impl Into<String>, count: u32) -> Self {
         GroupSpec {
             name: name.into(),
+            labels: Labels::new(),
             count,
             min_count: count,
             elastic: false,
@@ -218,6 +240,7 @@ impl GroupSpec {
             node_selector: Labels::new(),
             affinity: Vec::new(),
             preferred: Vec::new(),
+            neighbours: None,
             tolerations: Vec::new(),
             ports: Vec::new(),
             max_per_node: 0,
@@ -253,6 +276,18 @@ impl GroupSpec {
         None
     }
 
+    /// What is wrong with its rules about other tasks by themselves, if anything is.
+    pub fn neighbours_problem(&self) -> Option<String> {
+        let asked = self.neighbours.as_ref()?;
+        let number = asked.spread.len() + asked.terms().count();
+        if number > NEIGHBOUR_TERMS_MAX {
+            return Some(format!(
+                "asks for {number} things of the tasks around it; at most {NEIGHBOUR_TERMS_MAX} may be"
+            ));
+        }
+        None
+    }
+
     /// What is wrong with its limit of the resource called `name`, if anything is.
     pub fn limit_problem(&self, name: &str, limit: i64) -> Option<String> {
         let Some(&request) = self.requests.get(name) else {
@@ -278,7 +313,7 @@ impl GroupSpec {
         self.task == other.task
             && (&self.requests, &self.limits) == (&other.requests, &other.limits)
             && (&self.node_selector, &self.affinity) == (&other.node_selector, &other.affinity)
-            && self.tolerations == other.tolerations
+            && (&self.tolerations, &self.neighbours) == (&other.tolerations, &other.neighbours)
             && (&self.ports, self.max_per_node) == (&other.ports, other.max_per_node)
     }
 

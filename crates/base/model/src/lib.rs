@@ -20,6 +20,7 @@ pub mod job;
 pub mod lease;
 pub mod names;
 pub mod namespace;
+pub mod neighbours;
 pub mod node;
 pub mod outcome;
 pub mod path;
@@ -59,6 +60,7 @@ pub use job::{
 pub use lease::{Lease, Role, Shard, ShortNodeLease, TakeOver};
 pub use names::{NAMESPACE_DEFAULT, NameError};
 pub use namespace::{Namespace, full_job_name, job_name, split_job_name};
+pub use neighbours::{NeighbourTerm, Neighbours, SpreadConstraint};
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use path::FieldPath;

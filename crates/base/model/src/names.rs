@@ -46,6 +46,24 @@ pub fn dns_name(name: &str) -> Result<(), NameError> {
     dns(name, DNS_NAME_BYTES_MAX, inner, "use a to z, 0 to 9, and `-` or `.` in between")
 }
 
+/// The name of a namespace. Letters of both cases and dots are allowed, which Kubernetes does not allow: nothing hangs
+/// on them here.
+///
+/// # Errors
+/// When it is none.
+pub fn namespace(name: &str) -> Result<(), NameError> {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let bytes = name.as_bytes();
+    if bytes.len() > DNS_LABEL_BYTES_MAX {
+        return Err(NameError::Long { bytes: bytes.len(), bytes_max: DNS_LABEL_BYTES_MAX });
+    }
+    if ends(bytes.first()) && ends(bytes.last()) && bytes.iter().all(|byte| inner(*byte)) {
+        return Ok(());
+    }
+    odd(name, "name", "use letters, digits, and `-` or `.` in between")
+}
+
 /// The namespace of jobs that name none. It is always there.
 pub const NAMESPACE_DEFAULT: &str = "default";
 
@@ -56,7 +74,7 @@ pub const NAMESPACE_DEFAULT: &str = "default";
 pub fn job_name(name: &str) -> Result<(), NameError> {
     match name.split_once('/') {
         Some((NAMESPACE_DEFAULT, _)) => odd(name, "name of a job", "leave `default/` out"),
-        Some((namespace, name)) => dns_label(namespace).and_then(|()| dns_name(name)),
+        Some((of, name)) => namespace(of).and_then(|()| dns_name(name)),
         None => dns_name(name),
     }
 }

@@ -4,6 +4,7 @@
 use crate::job::{GROUPS_MAX, GroupSpec, JobSpec};
 use crate::names::{self, NameError};
 use crate::namespace::Namespace;
+use crate::neighbours::{NeighbourTerm, Neighbours};
 use crate::node::NodeSpec;
 use crate::path::FieldPath;
 use crate::priority::PriorityClass;
@@ -11,7 +12,7 @@ use crate::profile::{SchedulingProfile, Score};
 use crate::provisioning::{Provisioner, ProvisioningClass};
 use crate::queue::{QueueSpec, ResourceFlavor};
 use crate::resources::Amounts;
-use crate::selector::{Labels, Operator, SelectorTerm, Toleration, TolerationOperator};
+use crate::selector::{Labels, Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use crate::subqueue::Subqueue;
 use crate::taint::Taint;
 use crate::topology::{TopologyRequest, TopologySpec};
@@ -142,7 +143,7 @@ impl Spelled for QueueSpec {
             }
         }
         for (index, namespace) in self.namespaces.iter().flat_map(|names| names.iter()).enumerate() {
-            expect(names::dns_label(namespace), || spec().field("namespaces").item(index), found);
+            expect(names::namespace(namespace), || spec().field("namespaces").item(index), found);
         }
         for (index, check) in self.admission_checks.iter().enumerate() {
             let field = || spec().field("admissionChecks").item(index);
@@ -172,7 +173,7 @@ impl Spelled for Subqueue {
 
 impl Spelled for Namespace {
     fn spell(&self, found: Found<'_>) {
-        expect(names::dns_label(&self.name), || metadata().field("name"), found);
+        expect(names::namespace(&self.name), || metadata().field("name"), found);
         labels(&self.labels, &|| metadata().field("labels"), found);
     }
 }
@@ -245,6 +246,8 @@ fn group(group: &GroupSpec, at: Place<'_>, found: Found<'_>) {
         let preferred = || affinity().field("preferredDuringSchedulingIgnoredDuringExecution").item(index);
         term(one, &|| preferred().field("preference"), found);
     }
+    labels(&group.labels, &|| at().field("labels"), found);
+    group.neighbours.iter().for_each(|asked| neighbours(asked, at, found));
     tolerations(&group.tolerations, &|| at().field("tolerations"), found);
     topology(&group.topology, &|| at().field("topology"), found);
     expect(names::label_value(&group.place_with), || at().field("placeWith"), found);
@@ -253,8 +256,47 @@ fn group(group: &GroupSpec, at: Place<'_>, found: Found<'_>) {
     }
 }
 
+fn neighbours(asked: &Neighbours, at: Place<'_>, found: Found<'_>) {
+    for (index, constraint) in asked.spread.iter().enumerate() {
+        let item = || at().field("topologySpreadConstraints").item(index);
+        expect(names::label_key(&constraint.topology_key), || item().field("topologyKey"), found);
+        requirements(constraint.selector.as_deref(), &|| item().field("labelSelector"), found);
+    }
+    let affinity = |name: &'static str| at().field("affinity").field(name);
+    let required = |name| affinity(name).field("requiredDuringSchedulingIgnoredDuringExecution");
+    let preferred = |name| affinity(name).field("preferredDuringSchedulingIgnoredDuringExecution");
+    for (name, terms, sign) in [("podAffinity", &asked.affinity, 1), ("podAntiAffinity", &asked.anti_affinity, -1)] {
+        for (index, term) in terms.iter().enumerate() {
+            neighbour_term(term, &|| required(name).item(index), found);
+        }
+        let liked = asked.preferred.iter().filter(|(weight, _)| weight.signum() == sign);
+        for (index, (_, term)) in liked.enumerate() {
+            neighbour_term(term, &|| preferred(name).item(index).field("podAffinityTerm"), found);
+        }
+    }
+}
+
+fn neighbour_term(term: &NeighbourTerm, at: Place<'_>, found: Found<'_>) {
+    expect(names::label_key(&term.topology_key), || at().field("topologyKey"), found);
+    requirements(term.selector.as_deref(), &|| at().field("labelSelector"), found);
+    requirements(term.namespace_selector.as_deref(), &|| at().field("namespaceSelector"), found);
+    let wrong = term.namespaces.iter().find_map(|name| names::namespace(name).err());
+    expect(wrong.map_or(Ok(()), Err), || at().field("namespaces"), found);
+}
+
 fn term(term: &SelectorTerm, at: Place<'_>, found: Found<'_>) {
-    for (index, requirement) in term.requirements.iter().enumerate() {
+    requirements(Some(&term.requirements), at, found);
+    for (index, of_name) in term.fields.iter().enumerate() {
+        // A name that no node can have is on none.
+        let wrong =
+            of_name.values.iter().find_map(|value| names::dns_name(value).or_else(|_| names::label_value(value)).err());
+        let field = || at().field("matchFields").item(index).field("values");
+        expect(wrong.map_or(Ok(()), Err), field, found);
+    }
+}
+
+fn requirements(of: Option<&[Requirement]>, at: Place<'_>, found: Found<'_>) {
+    for (index, requirement) in of.unwrap_or_default().iter().enumerate() {
         let field = || at().field("matchExpressions").item(index);
         expect(names::label_key(&requirement.key), || field().field("key"), found);
         // What Gt and Lt compare with is a number, which may be negative.
@@ -262,11 +304,6 @@ fn term(term: &SelectorTerm, at: Place<'_>, found: Found<'_>) {
             let wrong = requirement.values.iter().find_map(|value| names::label_value(value).err());
             expect(wrong.map_or(Ok(()), Err), || field().field("values"), found);
         }
-    }
-    for (index, of_name) in term.fields.iter().enumerate() {
-        let wrong = of_name.values.iter().find_map(|value| names::dns_name(value).err());
-        let field = || at().field("matchFields").item(index).field("values");
-        expect(wrong.map_or(Ok(()), Err), field, found);
     }
 }
 

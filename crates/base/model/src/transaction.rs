@@ -245,6 +245,12 @@ pub enum ConflictReason {
     /// claim room for a repair is over; or the job may not be the head of its line yet, or for so long; or it waits
     /// because others stopped for it in vain.
     LimitReached,
+    /// No task runs near that the group must be near.
+    PodAffinity,
+    /// A task runs near that the group must not be near, or that must not be near it.
+    PodAntiAffinity,
+    /// The tasks of a spread group would be less even than it allows.
+    PodTopologySpread,
     /// The room is kept for a nominated job of this or higher priority, for a repair, or for another head of the
     /// same line.
     Held,
@@ -299,6 +305,9 @@ impl ConflictReason {
             ConflictReason::NodeFull(_) => "NodeFull",
             ConflictReason::PortTaken(_) => "PortTaken",
             ConflictReason::LimitReached => "LimitReached",
+            ConflictReason::PodAffinity => "PodAffinity",
+            ConflictReason::PodAntiAffinity => "PodAntiAffinity",
+            ConflictReason::PodTopologySpread => "PodTopologySpread",
             ConflictReason::Held => "Held",
             ConflictReason::NodeChanged => "NodeChanged",
             ConflictReason::TaskNotPending => "TaskNotPending",

@@ -145,6 +145,9 @@ pub(crate) fn check_job(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) ->
         }
     }
     check_widening(cell, spec)?;
+    if let Some(problem) = (0..spec.groups.len()).find_map(|at| spec.neighbours_problem(at)) {
+        return invalid("spec.groups", problem);
+    }
     spec.groups.iter().enumerate().try_for_each(|(at, group)| check_group(cell, kind, at, group))?;
     Ok(kind)
 }

@@ -3,6 +3,7 @@
 use crate::apply::Tx;
 use crate::apply::steps::leaving::tell_drained;
 use crate::apply::steps::room::{give_room, take_room};
+use crate::apply::steps::task_counts::count_tasks;
 use crate::state::jobs::JobState;
 use crate::state::kept::KeptRun;
 use ohm_model::{Incarnation, JobId, NodeHealth, NodeId, OnDisconnect, RunRef};
@@ -47,17 +48,19 @@ pub(crate) fn set_back(tx: &mut Tx<'_>, run: RunRef, back: Option<Option<Incarna
         (false, true) => {
             let shape = Arc::clone(tx.shape(kept.shape));
             take_room(tx, kept.node, &shape, kept.masks());
+            count_tasks(tx, (kept.shape, run.task.job, run.task.group), kept.node, 1, false);
         }
-        (true, false) => give_room_of(tx, &kept),
+        (true, false) => give_room_of(tx, run, &kept),
         _ => return,
     }
     tx.touch_node(kept.node);
 }
 
-pub(crate) fn give_room_of(tx: &mut Tx<'_>, kept: &KeptRun) {
+pub(crate) fn give_room_of(tx: &mut Tx<'_>, run: RunRef, kept: &KeptRun) {
     if kept.back.is_some() {
         let shape = Arc::clone(tx.shape(kept.shape));
         give_room(tx, kept.node, &shape, kept.masks());
+        count_tasks(tx, (kept.shape, run.task.job, run.task.group), kept.node, -1, false);
     }
 }
 
@@ -71,7 +74,7 @@ pub(crate) fn withdraw_kept(tx: &mut Tx<'_>, node: NodeId) {
 pub(crate) fn forget_kept(tx: &mut Tx<'_>, run: RunRef) {
     // It may have been forgotten with another one of its task.
     let Some(kept) = tx.kept.remove(run) else { return };
-    give_room_of(tx, &kept);
+    give_room_of(tx, run, &kept);
     tx.shapes.leave(kept.shape);
     tell_forgotten(tx, run, &kept);
     tell_drained(tx, kept.node);

@@ -7,12 +7,13 @@ use crate::state::flavors::NO_FLAVOR;
 use crate::state::jobs::{Group, Job, JobState};
 use crate::state::offers::offers;
 use crate::state::shapes::Shape;
-use ohm_model::{GroupSpec, JobId, Refusal, ShapeId};
+use ohm_model::{GroupSpec, JobId, Refusal, ShapeId, split_job_name};
 use std::sync::Arc;
 
-/// The shape of `group` without a flavor.
-pub(crate) fn base_shape(cell: &mut Cell, group: &GroupSpec) -> Result<Shape, Refusal> {
-    let shape = Shape::of(group, &mut cell.resources, &mut cell.quota.columns);
+/// The shape of `group` of the job called `job` without a flavor.
+pub(crate) fn base_shape(cell: &mut Cell, job: &str, group: &GroupSpec) -> Result<Shape, Refusal> {
+    let namespace = split_job_name(job).0;
+    let shape = Shape::of(group, namespace, &mut cell.resources, &mut cell.quota.columns);
     shape.ok_or_else(|| too_many_resources("what it asks for"))
 }
 
@@ -82,7 +83,9 @@ pub(crate) fn clear_offers(tx: &mut Tx<'_>, id: JobId) {
 /// group has then.
 fn shapes_of(tx: &mut Tx<'_>, (id, at): (JobId, usize)) -> (Vec<Shape>, bool) {
     let job = Arc::clone(tx.job(id));
-    let Ok(base) = base_shape(tx.cell, &job.spec.groups[at]) else { tx.stop("the resources of a group") };
+    let Ok(base) = base_shape(tx.cell, &job.spec.name, &job.spec.groups[at]) else {
+        tx.stop("the resources of a group")
+    };
     let queue =
         tx.quota.get(&job.spec.queue).map(|queue| &queue.spec).filter(|queue| !queue.resource_groups.is_empty());
     let Some(queue) = queue else { return (vec![base], false) };

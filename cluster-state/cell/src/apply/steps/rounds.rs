@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::leaving::settle_leaving_by;
+use crate::apply::steps::task_counts::count_reshaped_task;
 use crate::cell::Cell;
 use crate::policy::brought::{close_requests, open_requests};
 use crate::rooms::checks::checks_of;
@@ -100,7 +101,9 @@ pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
 fn reshape_runs(tx: &mut Tx<'_>, (id, at): (JobId, usize), group: &Group, joined: ShapeId) {
     for task in group.tasks.iter().filter(|task| task.run != NO_RUN) {
         if tx.run(task.run).shape == group.shape {
+            let (node, stops) = (tx.run(task.run).node, tx.run(task.run).stop.is_some());
             tx.run_mut(task.run).shape = joined;
+            count_reshaped_task(tx, (id, at), (group.shape, joined), node, stops);
             tx.shapes.leave(group.shape);
             tx.shapes.join_again(joined, 1);
         }
@@ -109,6 +112,9 @@ fn reshape_runs(tx: &mut Tx<'_>, (id, at): (JobId, usize), group: &Group, joined
     let kept = tx.kept.of_job(id).filter(|(run, kept)| is_meant(run, kept.shape)).map(|(run, _)| *run);
     for run in kept.collect::<Vec<_>>() {
         tx.kept.set_shape(run, joined);
+        if let Some(node) = tx.kept.get(run).filter(|kept| kept.back.is_some()).map(|kept| kept.node) {
+            count_reshaped_task(tx, (id, at), (group.shape, joined), node, false);
+        }
         tx.shapes.leave(group.shape);
         tx.shapes.join_again(joined, 1);
     }

@@ -7,6 +7,7 @@ use crate::apply::steps::leaving::{settle_left, tell_drained};
 use crate::apply::steps::repairs::{drop_repair, end_repair_of};
 use crate::apply::steps::room::give_room;
 use crate::apply::steps::runs::{past_run, tell_ended};
+use crate::apply::steps::task_counts::count_ended;
 use crate::state::jobs::{Finish, Job, JobState, TaskState};
 use crate::state::repairs::{Losses, RepairState};
 use crate::state::runs::{NO_RUN, Run};
@@ -103,6 +104,7 @@ pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
         tx.charge_queue(&spec.queue, shape.charges.iter().map(|&(column, request)| (column, -request)));
     }
     give_room(tx, run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
+    count_ended(tx, run);
 }
 
 /// Whether the job lost the run: neither its own doing nor anybody's wish, or a wish that says its node can't hold it.

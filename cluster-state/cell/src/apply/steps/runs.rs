@@ -3,6 +3,7 @@
 use crate::apply::Tx;
 use crate::apply::steps::leaving::settle_left;
 use crate::apply::steps::repairs::end_repair_of;
+use crate::apply::steps::task_counts::count_stopping;
 use crate::cell::Cell;
 use crate::state::jobs::PastRun;
 use crate::state::runs::{NO_RUN, Run};
@@ -34,6 +35,7 @@ pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
     }
     run.stop = Some(cause);
     let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
+    count_stopping(tx, slot);
     let job = tx.job_mut(task.job);
     let group = &mut job.groups[usize::from(task.group.0)];
     group.stopping += 1;

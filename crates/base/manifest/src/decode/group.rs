@@ -1,5 +1,6 @@
 //! One group of a job.
 
+use super::neighbours::neighbours;
 use super::ports::host_port;
 use super::selectors::{node_affinity, toleration};
 use super::{At, Context, Fields};
@@ -28,11 +29,13 @@ pub(super) const GROUP_FIELDS: &[&str] = &[
 ];
 
 pub(super) const TEMPLATE_FIELDS: &[&str] = &[
+    "labels",
     "requests",
     "limits",
     "resources",
     "nodeSelector",
     "affinity",
+    "topologySpreadConstraints",
     "tolerations",
     "command",
     "args",
@@ -68,8 +71,11 @@ impl Group {
         let topology = fields.get("topology").and_then(|at| topology(cx, at)).unwrap_or_default();
         let affinity = fields.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
         let (requests, limits) = resources(cx, &fields);
+        let labels = fields.labels(cx, "labels");
         let spec = GroupSpec {
             name: fields.text(cx, "name").unwrap_or_else(|| defaults::GROUP_NAME.to_string()),
+            neighbours: neighbours(cx, &fields, &labels),
+            labels,
             count,
             min_count: count,
             elastic: false,

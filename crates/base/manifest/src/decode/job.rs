@@ -156,7 +156,7 @@ pub(crate) fn name_of_job(cx: &mut Context, fields: &Fields<'_>, name: &str) -> 
     }
     let Some(at) = field("namespace") else { return name.to_string() };
     let Some(namespace) = at.text(cx) else { return name.to_string() };
-    if let Err(error) = names::dns_label(&namespace) {
+    if let Err(error) = names::namespace(&namespace) {
         at.rule(cx, error.to_string());
         return name.to_string();
     }

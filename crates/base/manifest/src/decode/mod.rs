@@ -1,9 +1,11 @@
 //! From trees to documents. Every function here takes a place in a tree, gives back what stands there, and reports
 //! what is wrong to the [`Context`] instead of stopping: one look at the errors of a document shows all of them.
 
+mod arguments;
 mod cell;
 mod group;
 mod job;
+mod neighbours;
 mod ports;
 mod preemption;
 mod profile;
@@ -14,6 +16,7 @@ mod value;
 
 pub(crate) use cell::{PREEMPTION_POLICIES, allocation, node, priority_class, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job, name_of_job};
+pub(crate) use neighbours::neighbours;
 pub(crate) use ports::on_node;
 pub(crate) use preemption::scheduling;
 pub(crate) use profile::scheduling_profile;

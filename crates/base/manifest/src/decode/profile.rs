@@ -1,6 +1,7 @@
 //! Scheduling profiles, in the words of kube-scheduler's configuration.
 
-use super::{At, Context, Fields};
+use super::{At, Context, Fields, arguments};
+use crate::plugins::{Plugins, REPORTED_SCORES};
 use crate::tree::Value;
 use ohm_model::profile::{SCORE_NAMES, SPREAD_KEYS, WEIGHT_MAX};
 use ohm_model::transaction::GUARDS;
@@ -20,7 +21,8 @@ const FIT_STRATEGIES: [(&str, FitStrategy); 3] = [
 const DEFAULTING: [(&str, bool); 2] = [("List", false), ("System", true)];
 const WHEN_UNSATISFIABLE: [(&str, ()); 1] = [("ScheduleAnyway", ())];
 
-/// Reads the `spec` of a profile; without one, the profile of a class with all defaults.
+/// Reads the `spec` of a profile; without one, the profile of a class with all defaults. What it says in the words of
+/// kube-scheduler stays with the document where `ohm plan` reads it.
 pub(crate) fn scheduling_profile(
     cx: &mut Context,
     name: String,
@@ -53,11 +55,15 @@ pub(crate) fn scheduling_profile(
         (None, Some(_)) => Vec::new(),
         (None, None) => ScoreBase::Default.scores(),
     };
+    let mut plugins = Plugins::of_base(base, &profile.scores);
     if let Some(at) = get("scores") {
-        read_scores(cx, at, &mut profile.scores);
+        read_scores(cx, at, (&mut profile.scores, &mut plugins));
     }
     if let Some(at) = get("pluginConfig") {
-        read_arguments(cx, at, &mut profile.scores);
+        read_arguments(cx, at, (&mut profile.scores, &mut plugins));
+    }
+    if cx.reads_kubernetes() {
+        cx.aside().plugins = Some(plugins);
     }
     profile.strategies = get("strategies").map_or_else(Vec::new, |at| at.list(cx, strategy));
     if let Some(at) = get("conflicts") {
@@ -78,7 +84,10 @@ fn class_name(cx: &mut Context, at: At<'_>) -> Option<Class> {
 }
 
 fn score_name(cx: &mut Context, fields: &Fields<'_>) -> Option<&'static str> {
-    let names = SCORE_NAMES.map(|name| (name, name));
+    let mut names = SCORE_NAMES.map(|name| (name, name)).to_vec();
+    if cx.reads_kubernetes() {
+        names.extend(REPORTED_SCORES.map(|(name, _)| (name, name)));
+    }
     fields.require(cx, "name", "the name of a score, such as `NodeResourcesFit`")?.choice(cx, &names)
 }
 
@@ -87,7 +96,7 @@ fn strategy(cx: &mut Context, at: At<'_>) -> Option<Strategy> {
 }
 
 /// Weights: a score that counts already gets another weight, another one counts from here on.
-fn read_scores(cx: &mut Context, at: At<'_>, scores: &mut Vec<WeightedScore>) {
+fn read_scores(cx: &mut Context, at: At<'_>, (scores, plugins): (&mut Vec<WeightedScore>, &mut Plugins)) {
     let mut seen = BTreeSet::new();
     at.list(cx, |cx, at| {
         let fields = Fields::open(cx, at, &[&["name", "weight"]])?;
@@ -100,12 +109,13 @@ fn read_scores(cx: &mut Context, at: At<'_>, scores: &mut Vec<WeightedScore>) {
             scores.extend(Score::named(name).into_iter().map(|score| WeightedScore { score, weight }));
         }
         scores.iter_mut().filter(|known| known.score.name() == name).for_each(|known| known.weight = weight);
+        plugins.weights.insert(name, weight);
         Some(())
     });
 }
 
 /// Arguments of scores that count.
-fn read_arguments(cx: &mut Context, at: At<'_>, scores: &mut Vec<WeightedScore>) {
+fn read_arguments(cx: &mut Context, at: At<'_>, (scores, plugins): (&mut Vec<WeightedScore>, &mut Plugins)) {
     let mut seen = BTreeSet::new();
     at.list(cx, |cx, at| {
         let fields = Fields::open(cx, at, &[&["name", "args"]])?;
@@ -114,18 +124,30 @@ fn read_arguments(cx: &mut Context, at: At<'_>, scores: &mut Vec<WeightedScore>)
         if !seen.insert(name) {
             at.rule(cx, format!("names `{name}` again; keep one"));
         }
-        let Some(place) = scores.iter().position(|known| known.score.name() == name) else {
+        if !plugins.weights.contains_key(name) {
             at.rule(cx, format!("`{name}` does not count; name it under `scores`, too"));
             return None;
-        };
-        let (weight, given) = (scores[place].weight, with_arguments(cx, name, arguments?)?);
+        }
+        let given = with_arguments(cx, name, arguments?, plugins)?;
+        let place = scores.iter().position(|known| known.score.name() == name)?;
+        let weight = scores[place].weight;
         scores.retain(|known| known.score.name() != name);
         scores.splice(place..place, given.into_iter().map(|score| WeightedScore { score, weight }));
         Some(())
     });
 }
 
-fn with_arguments(cx: &mut Context, name: &str, at: At<'_>) -> Option<Vec<Score>> {
+/// Reads the arguments of a score. Returns the score as planners count it with them, where that changes.
+fn with_arguments(cx: &mut Context, name: &str, at: At<'_>, plugins: &mut Plugins) -> Option<Vec<Score>> {
+    if cx.reads_kubernetes() {
+        match name {
+            "NodeResourcesFit" => return arguments::fit(cx, at, &mut plugins.fit),
+            "NodeResourcesBalancedAllocation" => return arguments::balanced(cx, at, &mut plugins.balanced),
+            "NodeAffinity" => return arguments::added_affinity(cx, at, &mut plugins.added_affinity),
+            "InterPodAffinity" => return arguments::neighbours(cx, at, &mut plugins.neighbours),
+            _ => {}
+        }
+    }
     match name {
         "NodeResourcesFit" => {
             let fields = Fields::open(cx, at, &[&["scoringStrategy"]])?;

@@ -3,8 +3,11 @@
 use super::{At, Context, Fields};
 use ohm_model::{Operator, Requirement, SelectorTerm, TaintEffect, Toleration, TolerationOperator};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+/// What `affinity` may hold.
+pub(super) const AFFINITY_FIELDS: &[&str] = &["nodeAffinity", "podAffinity", "podAntiAffinity"];
+
+pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 const OPERATORS: [(&str, Operator); 6] = [
     ("In", Operator::In),
@@ -29,14 +32,14 @@ pub(crate) struct NodeAffinity {
 }
 
 pub(crate) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity> {
-    let fields = Fields::open(cx, at, &[&["nodeAffinity"]])?;
+    let fields = Fields::open(cx, at, &[AFFINITY_FIELDS])?;
     let at = fields.get("nodeAffinity")?;
     let fields = Fields::open(cx, at, &[&[REQUIRED, PREFERRED]])?;
     let required = fields.get(REQUIRED).and_then(|at| required_terms(cx, at)).unwrap_or_default();
     Some(NodeAffinity { required, preferred: fields.list(cx, PREFERRED, preferred_term) })
 }
 
-fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
+pub(super) fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
     let fields = Fields::open(cx, at, &[&["nodeSelectorTerms"]])?;
     let terms = fields.require(cx, "nodeSelectorTerms", "a list of terms, of which one must match")?;
     match terms.is_empty_list() {
@@ -47,7 +50,7 @@ fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
     Some(terms.list(cx, |cx, at| term(cx, at, true)))
 }
 
-fn preferred_term(cx: &mut Context, at: At<'_>) -> Option<(u32, SelectorTerm)> {
+pub(super) fn preferred_term(cx: &mut Context, at: At<'_>) -> Option<(u32, SelectorTerm)> {
     let fields = Fields::open(cx, at, &[&["weight", "preference"]])?;
     let weight = fields.require(cx, "weight", "1 to 100")?.whole(cx, 1..=100)?;
     let preference = fields.require(cx, "preference", "a term with `matchExpressions`")?;
@@ -64,7 +67,7 @@ fn term(cx: &mut Context, at: At<'_>, may_name: bool) -> Option<SelectorTerm> {
     Some(SelectorTerm { requirements, fields: of_name })
 }
 
-fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {
+pub(super) fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {
     let fields = Fields::open(cx, at, &[&["key", "operator", "values"]])?;
     let key = fields.require(cx, "key", "a label key")?.text(cx);
     let operator = fields.require(cx, "operator", "In, NotIn, Exists, DoesNotExist, Gt or Lt")?;

@@ -1,8 +1,9 @@
 //! Reading single values: typed access to a tree, with every problem collected at its place.
 
 use crate::PROBLEMS_MAX;
+use crate::aside::Aside;
 use crate::defaults::LeftOpen;
-use crate::document::{KubernetesObject, Named};
+use crate::document::{Dialect, KubernetesObject, Named};
 use crate::error::{Position, Problem, ProblemKind};
 use crate::hints::unknown_field_hint;
 use crate::path::Trail;
@@ -32,9 +33,27 @@ pub(crate) struct Context {
     pub(crate) created_us: Option<i64>,
     /// The namespace that the metadata of a job name.
     pub(crate) namespace: Option<String>,
+    /// Whose documents are read.
+    pub(crate) dialect: Dialect,
+    /// What the document says beside its content.
+    pub(crate) aside: Option<Box<Aside>>,
 }
 
 impl Context {
+    /// Whether what only `ohm plan` goes by is read, too.
+    pub(crate) fn reads_kubernetes(&self) -> bool {
+        self.dialect != Dialect::Ohm
+    }
+
+    /// Whether what only reports are made from is kept, too.
+    pub(crate) fn reads_in_full(&self) -> bool {
+        self.dialect == Dialect::KubernetesInFull
+    }
+
+    pub(crate) fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
     pub(crate) fn report(&mut self, position: Position, trail: Trail<'_>, kind: impl FnOnce() -> ProblemKind) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem { position, field: trail.to_path(), kind: kind() });

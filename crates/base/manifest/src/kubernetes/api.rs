@@ -243,7 +243,7 @@ static POD_SPEC: Type = Type {
         placing("schedulerName").default("default-scheduler"),
         placing("schedulingGates"),
         placing("tolerations").many(&TOLERATION),
-        placing("topologySpreadConstraints"),
+        placing("topologySpreadConstraints").many(&SPREAD_CONSTRAINT),
         placing("volumes").many(&VOLUME),
         placing("workloadRef"),
     ],
@@ -269,7 +269,60 @@ static RESOURCES: Type =
 static AFFINITY: Type = Type {
     name: "Affinity",
     aside: "",
-    fields: &[placing("nodeAffinity").one(&NODE_AFFINITY), placing("podAffinity"), field("podAntiAffinity")],
+    fields: &[
+        placing("nodeAffinity").one(&NODE_AFFINITY),
+        field("podAffinity").one(&POD_AFFINITY),
+        field("podAntiAffinity").one(&POD_AFFINITY),
+    ],
+};
+
+static POD_AFFINITY: Type = Type {
+    name: "PodAffinity",
+    aside: "",
+    fields: &[
+        field("requiredDuringSchedulingIgnoredDuringExecution").many(&POD_AFFINITY_TERM),
+        field("preferredDuringSchedulingIgnoredDuringExecution").many(&WEIGHTED_TERM),
+    ],
+};
+
+static WEIGHTED_TERM: Type = Type {
+    name: "WeightedPodAffinityTerm",
+    aside: "",
+    fields: &[field("weight"), field("podAffinityTerm").one(&POD_AFFINITY_TERM)],
+};
+
+static POD_AFFINITY_TERM: Type = Type {
+    name: "PodAffinityTerm",
+    aside: "",
+    fields: &[
+        field("labelSelector").one(&LABEL_SELECTOR),
+        field("matchLabelKeys"),
+        field("mismatchLabelKeys"),
+        field("namespaceSelector").one(&LABEL_SELECTOR),
+        field("namespaces"),
+        field("topologyKey"),
+    ],
+};
+
+static LABEL_SELECTOR: Type = Type {
+    name: "LabelSelector",
+    aside: "",
+    fields: &[field("matchExpressions").many(&REQUIREMENT), field("matchLabels")],
+};
+
+static SPREAD_CONSTRAINT: Type = Type {
+    name: "TopologySpreadConstraint",
+    aside: "",
+    fields: &[
+        field("labelSelector").one(&LABEL_SELECTOR),
+        field("matchLabelKeys"),
+        field("maxSkew"),
+        field("minDomains"),
+        field("nodeAffinityPolicy"),
+        field("nodeTaintsPolicy"),
+        field("topologyKey"),
+        field("whenUnsatisfiable"),
+    ],
 };
 
 static NODE_AFFINITY: Type = Type {

@@ -2,14 +2,15 @@
 
 use super::annotations::QUEUE_LABEL;
 use super::metadata::name;
-use super::{annotations, template};
+use super::{annotations, outline, template};
 use crate::decode::name_of_job;
-use crate::decode::{At, Context, Fields, node_affinity, toleration};
+use crate::decode::{At, Context, Fields, neighbours, node_affinity, toleration};
 use crate::defaults;
 use crate::document::{Content, Named, NamedKind};
 use crate::limits::COUNT_RANGE;
 use crate::path::Trail;
 use ohm_model::job::TASKS_MAX;
+use ohm_model::selector::Labels;
 use ohm_model::{GroupSpec, JobSpec, TaskSpec};
 
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
@@ -59,15 +60,23 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
     let pod = template.require(cx, "spec", "what a pod is")?;
     let pod = Fields::open(cx, pod, &[])?;
     let metadata = template.get("metadata").or(metadata);
-    let group = pods(cx, (name, count), &pod, (metadata, Some(parallelism).filter(|_| replicas > 1)));
+    let labels = labels(cx, template.get("metadata"));
+    let replicas = Some(parallelism).filter(|_| replicas > 1);
+    let group = pods(cx, (name, count, labels), &pod, (metadata, replicas));
     Some(GroupSpec { ports: template::host_ports(cx, &pod), ..group })
 }
 
-/// So many equal pods, whose template has this metadata, without host ports; `replicas` are those of one job where they
-/// are of several.
+/// The labels in these metadata.
+pub(super) fn labels(cx: &mut Context, metadata: Option<At<'_>>) -> Labels {
+    let fields = metadata.and_then(|at| Fields::open(cx, at, &[]));
+    fields.map(|fields| fields.labels(cx, "labels")).unwrap_or_default()
+}
+
+/// So many equal pods with these labels, whose template has this metadata, without host ports; `replicas` are those of
+/// one job where they are of several.
 pub(super) fn pods(
     cx: &mut Context,
-    (name, count): (String, u32),
+    (name, count, labels): (String, u32, Labels),
     pod: &Fields<'_>,
     (metadata, replicas): (Option<At<'_>>, Option<u32>),
 ) -> GroupSpec {
@@ -77,7 +86,13 @@ pub(super) fn pods(
     name_object(cx, NamedKind::PriorityClass, pod.get("priorityClassName"));
     let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
     let (requests, limits) = template::resources(cx, pod);
+    if cx.reads_in_full() {
+        let outline = outline::of_pods(cx, pod);
+        cx.aside().pods.push(outline);
+    }
     GroupSpec {
+        neighbours: neighbours(cx, pod, &labels),
+        labels,
         requests,
         limits,
         node_selector: pod.labels(cx, "nodeSelector"),

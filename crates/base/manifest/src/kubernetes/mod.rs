@@ -7,7 +7,7 @@
 //!
 //! | object | becomes |
 //! |---|---|
-//! | `v1` Node | a Node with its labels, taints, allocatable room and `Ready` condition |
+//! | `v1` Node | a Node with its labels, taints, allocatable room (110 `pods` unless it says) and `Ready` condition |
 //! | `v1` Pod | a job of one task, and the node it is bound to |
 //! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks |
 //! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
@@ -24,6 +24,7 @@ mod api;
 mod job;
 mod metadata;
 mod node;
+mod outline;
 mod pod;
 mod template;
 mod unread;

@@ -15,7 +15,8 @@ pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let is_over = matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
     let is_ending = metadata.node.get("deletionTimestamp").is_some();
     let node = spec.text(cx, "nodeName").unwrap_or_default();
-    let mut group = job::pods(cx, (defaults::GROUP_NAME.to_string(), 1), &spec, (Some(metadata), None));
+    let labels = job::labels(cx, Some(metadata));
+    let mut group = job::pods(cx, (defaults::GROUP_NAME.to_string(), 1, labels), &spec, (Some(metadata), None));
     group.ports = template::host_ports(cx, &spec);
     let preempts = spec.text(cx, "preemptionPolicy").is_none_or(|policy| policy != "Never");
     let priority = spec.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0);

@@ -17,7 +17,7 @@ pub(super) fn resources(cx: &mut Context, spec: &Fields<'_>) -> (Amounts, Amount
     });
     let containers = spec.list(cx, "containers", container);
     let whole = spec.get("resources").and_then(|at| amounts(cx, at));
-    let overhead = spec.get("overhead").map(|at| at.amounts(cx, Rounding::Up)).unwrap_or_default();
+    let overhead = overhead(cx, spec);
     let of_pod = |part: fn(&Resources) -> &Amounts| {
         let init = init.iter().map(|(one, stays)| (part(one), *stays));
         let mut sum = together(init, containers.iter().map(part));
@@ -40,13 +40,21 @@ pub(super) fn resources(cx: &mut Context, spec: &Fields<'_>) -> (Amounts, Amount
     (requests, limits)
 }
 
+/// What each pod takes beside its containers.
+pub(super) fn overhead(cx: &mut Context, spec: &Fields<'_>) -> Amounts {
+    spec.get("overhead").map(|at| at.amounts(cx, Rounding::Up)).unwrap_or_default()
+}
+
 /// Whether an init container stays while the pod runs.
-fn stays(at: &At<'_>) -> bool {
+pub(super) fn stays(at: &At<'_>) -> bool {
     at.node.get("restartPolicy").and_then(crate::tree::Node::as_text) == Some("Always")
 }
 
 /// What the containers of a pod come to, init containers with whether they stay.
-fn together<'r>(init: impl Iterator<Item = (&'r Amounts, bool)>, rest: impl Iterator<Item = &'r Amounts>) -> Amounts {
+pub(super) fn together<'r>(
+    init: impl Iterator<Item = (&'r Amounts, bool)>,
+    rest: impl Iterator<Item = &'r Amounts>,
+) -> Amounts {
     let (mut staying, mut initial) = (Amounts::new(), Amounts::new());
     for (amounts, stays) in init {
         if stays {
@@ -66,18 +74,18 @@ fn together<'r>(init: impl Iterator<Item = (&'r Amounts, bool)>, rest: impl Iter
 
 /// What a container, or a pod as a whole, says of resources.
 #[derive(Default)]
-struct Resources {
-    requests: Amounts,
+pub(super) struct Resources {
+    pub(super) requests: Amounts,
     limits: Amounts,
 }
 
-fn container(cx: &mut Context, at: At<'_>) -> Option<Resources> {
+pub(super) fn container(cx: &mut Context, at: At<'_>) -> Option<Resources> {
     let fields = Fields::open(cx, at, &[])?;
     Some(fields.get("resources").and_then(|at| amounts(cx, at)).unwrap_or_default())
 }
 
 /// `requests` and `limits`; a resource that only has a limit is asked for up to it.
-fn amounts(cx: &mut Context, at: At<'_>) -> Option<Resources> {
+pub(super) fn amounts(cx: &mut Context, at: At<'_>) -> Option<Resources> {
     let fields = Fields::open(cx, at, &[])?;
     let limits = fields.get("limits").map(|at| at.amounts(cx, Rounding::Up)).unwrap_or_default();
     let mut requests = limits.clone();
@@ -87,7 +95,7 @@ fn amounts(cx: &mut Context, at: At<'_>) -> Option<Resources> {
     Some(Resources { requests, limits })
 }
 
-fn add(sum: &mut Amounts, amounts: &Amounts) {
+pub(super) fn add(sum: &mut Amounts, amounts: &Amounts) {
     for (name, amount) in amounts {
         let entry = sum.entry(name.clone()).or_insert(0);
         *entry = entry.saturating_add(*amount);
@@ -117,9 +125,12 @@ pub(super) fn host_ports(cx: &mut Context, spec: &Fields<'_>) -> Vec<HostPort> {
     let mut found = spec.list(cx, "initContainers", of_staying);
     found.extend(spec.list(cx, "containers", of_container));
     found.into_iter().flatten().for_each(|port: HostPort| {
-        if !ports.contains(&port) {
-            ports.push(port);
+        // What is on all addresses is on each of them.
+        if ports.iter().any(|known| known.meets(port) && (known.address.is_none() || *known == port)) {
+            return;
         }
+        ports.retain(|known| !known.meets(port));
+        ports.push(port);
     });
     ports
 }

@@ -8,8 +8,8 @@ use ohm_model::job::TASKS_MAX;
 use ohm_model::resources::{DEVICE_MILLI, PODS, is_extended};
 use ohm_model::selector::NAME_FIELD;
 use ohm_model::{
-    GroupSpec, Operator, Requirement, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
-    TopologyRequest,
+    GroupSpec, NeighbourTerm, Operator, Requirement, TaintEffect, TaskSpec, Toleration, TolerationOperator,
+    TopologyMode, TopologyRequest,
 };
 use std::collections::BTreeSet;
 
@@ -38,6 +38,7 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
         findings.check(group.limit_problem(name, limit).map_or(Ok(()), Err), field);
     }
     affinity(findings, group, at);
+    neighbours(findings, group, at);
     for (index, toleration) in group.tolerations.iter().enumerate() {
         findings.check(toleration_rule(toleration), || at().field("tolerations").item(index));
     }
@@ -83,6 +84,56 @@ fn affinity(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
             || format!("must be 1 to 100, is {weight}"),
         );
         requirements(findings, &term.requirements, &|| item().field("preference"));
+    }
+}
+
+/// Rules about other tasks.
+fn neighbours(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
+    let Some(asked) = &group.neighbours else { return };
+    let affinity = |name: &'static str| at().field("affinity").field(name);
+    let required = |name| affinity(name).field("requiredDuringSchedulingIgnoredDuringExecution");
+    for (name, terms) in [("podAffinity", &asked.affinity), ("podAntiAffinity", &asked.anti_affinity)] {
+        for (index, term) in terms.iter().enumerate() {
+            neighbour_term(findings, term, &|| required(name).item(index));
+        }
+    }
+    for (name, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
+        let preferred = || affinity(name).field("preferredDuringSchedulingIgnoredDuringExecution");
+        let terms = asked.preferred.iter().filter(|(weight, _)| weight.signum() == sign);
+        for (index, (weight, term)) in terms.enumerate() {
+            let most = || format!("must be 1 to 100, is {}", weight.unsigned_abs());
+            findings.expect(weight.unsigned_abs() <= 100, || preferred().item(index).field("weight"), most);
+            neighbour_term(findings, term, &|| preferred().item(index).field("podAffinityTerm"));
+        }
+    }
+    for (index, constraint) in asked.spread.iter().enumerate() {
+        let item = || at().field("topologySpreadConstraints").item(index);
+        findings.expect(constraint.max_skew > 0, || item().field("maxSkew"), || "must be at least 1, is 0".into());
+        let means = constraint.is_hard || constraint.min_domains == 1;
+        findings.expect(
+            means,
+            || item().field("minDomains"),
+            || "goes with `whenUnsatisfiable: DoNotSchedule` only".into(),
+        );
+        let selector = constraint.selector.as_deref().unwrap_or_default();
+        task_selector(findings, selector, &|| item().field("labelSelector"));
+    }
+}
+
+fn neighbour_term(findings: &mut Findings, term: &NeighbourTerm, at: Place<'_>) {
+    task_selector(findings, term.selector.as_deref().unwrap_or_default(), &|| at().field("labelSelector"));
+    let of_namespaces = term.namespace_selector.as_deref().unwrap_or_default();
+    task_selector(findings, of_namespaces, &|| at().field("namespaceSelector"));
+}
+
+/// Labels of tasks and namespaces are no numbers, in Kubernetes either.
+fn task_selector(findings: &mut Findings, selector: &[Requirement], at: Place<'_>) {
+    requirements(findings, selector, at);
+    for (index, requirement) in selector.iter().enumerate() {
+        let field = || at().field("matchExpressions").item(index).field("operator");
+        findings.expect(!matches!(requirement.operator, Operator::Gt | Operator::Lt), field, || {
+            "must be In, NotIn, Exists or DoesNotExist".into()
+        });
     }
 }
 

@@ -22,6 +22,7 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
         findings
             .expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
         group::check(&mut findings, group, &|| groups().item(index));
+        findings.check(job.neighbours_problem(index).map_or(Ok(()), Err), || groups().item(index));
         // What spares may be beside hangs on what the class is like, which only the cell knows of an operator's.
         let kind = job.class.built_in().unwrap_or(ClassKind::Service);
         let spares = group.spares_problem(kind).map_or(Ok(()), Err);

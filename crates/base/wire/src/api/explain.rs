@@ -173,6 +173,15 @@ pub struct ExcludedView {
     /// It holds as many tasks of the group as one node may.
     #[serde(skip_serializing_if = "is_default")]
     pub limit_per_node: u32,
+    /// No task runs near that it must be near, or the node has no label to say so.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pod_affinity: u32,
+    /// A task runs near that it must not be near.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pod_anti_affinity: u32,
+    /// Its tasks would be less evenly spread than it allows.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pod_topology_spread: u32,
     /// The room is kept for another job.
     #[serde(skip_serializing_if = "is_default")]
     pub held: u32,

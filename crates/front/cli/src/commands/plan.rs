@@ -57,7 +57,9 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
         files.push((name(path), read(path)?));
     }
     let (mut cell, mut jobs, mut broken) = (Vec::new(), Vec::new(), 0usize);
-    for (at, verdicts) in parse_at_once(&files).into_iter().enumerate() {
+    // What only reports are made from can be much, such as the images of many nodes.
+    let dialect = if args.nodes { Dialect::KubernetesInFull } else { Dialect::Kubernetes };
+    for (at, verdicts) in parse_at_once(dialect, &files).into_iter().enumerate() {
         let documents: &mut Vec<Document> = if at < args.cell.len() { &mut cell } else { &mut jobs };
         for verdict in verdicts {
             match verdict {
@@ -101,14 +103,14 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
 const LONG_FILE_BYTES: usize = 4 << 20;
 
 /// Reads all files, the second half of a long list on a thread of its own.
-fn parse_at_once(files: &[(String, Vec<u8>)]) -> Vec<Verdicts> {
+fn parse_at_once(dialect: Dialect, files: &[(String, Vec<u8>)]) -> Vec<Verdicts> {
     let middle = |(name, bytes): &(String, Vec<u8>)| {
         if bytes.len() < LONG_FILE_BYTES { None } else { ohm_manifest::middle(name, bytes) }
     };
     std::thread::scope(|scope| {
         let threads = files.iter().map(|file| {
             let at = middle(file)?;
-            Some((at, scope.spawn(move || ohm_manifest::parse_tail(Dialect::Kubernetes, &file.0, &file.1, at))))
+            Some((at, scope.spawn(move || ohm_manifest::parse_tail(dialect, &file.0, &file.1, at))))
         });
         let threads: Vec<_> = threads.collect();
         let mut halves: Vec<_> = threads
@@ -125,7 +127,7 @@ fn parse_at_once(files: &[(String, Vec<u8>)]) -> Vec<Verdicts> {
             bytes,
             tail: half.as_mut().map(|(at, read)| (*at, read as &mut dyn FnMut() -> Option<Tail>)),
         });
-        ohm_manifest::parse_inputs(Dialect::Kubernetes, &mut inputs.collect::<Vec<_>>())
+        ohm_manifest::parse_inputs(dialect, &mut inputs.collect::<Vec<_>>())
     })
 }
 

@@ -1,0 +1,208 @@
+//! The tasks around a group, counted for one search: what the rules about other tasks say of each node while the search
+//! gives tasks of the group away one after the other. The rules themselves are in `rules/pod_*.rs`; this is the form in
+//! which planners ask them of all nodes, and tests prove that the two agree.
+
+use crate::rooms::room::Asker;
+use crate::rooms::what_if::WhatIf;
+use crate::state::task_counts::asks::MeansOwn;
+use crate::state::task_counts::counter::CounterId;
+use crate::state::task_counts::counts::Neighbourhood;
+use crate::state::task_counts::ground::Ground;
+use ohm_model::NodeId;
+use std::collections::BTreeMap;
+
+/// The tasks around a group.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    terms: Vec<Term<'a>>,
+    /// Whether no task that the group must be near is anywhere, and its own would be.
+    is_first: bool,
+}
+
+/// What a change of the counts bears on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// The node that was given tasks.
+    Node,
+    /// Any node.
+    Nodes,
+}
+
+/// One counter, as one rule asks it.
+#[derive(Debug)]
+struct Term<'a> {
+    ground: &'a Ground,
+    kind: Kind,
+    /// Whether tasks of the group are counted.
+    moves: bool,
+    /// Tasks by domain.
+    counts: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// There must be tasks.
+    Near,
+    /// There must be none; `alone` where tasks of the group keep each other away.
+    Far { alone: bool },
+    /// There may be so many more than in the domain with the fewest.
+    Spread {
+        max_skew: u32,
+        needs_domains: u32,
+        means_own: bool,
+        /// How many domains have so many tasks; those without a node that counts are left out.
+        levels: BTreeMap<u32, u32>,
+    },
+}
+
+impl<'a> Asker<'a> {
+    /// The tasks around the group; nothing where they keep it away from no node.
+    pub fn surroundings(&self, what: WhatIf<'a>) -> Option<Surroundings<'a>> {
+        let near = what.cell.task_counts.of(self.shape_id, self.job.id, self.group)?;
+        let mut terms = Vec::new();
+        let asks = near.asks;
+        let carried = |id: &CounterId| asks.is_some_and(|asks| asks.carried.contains(id));
+        for id in asks.into_iter().flat_map(|asks| &asks.affinity) {
+            terms.extend(Term::new(&near, what, *id, Kind::Near, near.counts_own(*id)));
+        }
+        for id in asks.into_iter().flat_map(|asks| &asks.anti_affinity) {
+            let own = near.counts_own(*id);
+            terms.extend(Term::new(&near, what, *id, Kind::Far { alone: own }, own));
+        }
+        for id in &near.marks.repelled {
+            terms.extend(Term::new(&near, what, *id, Kind::Far { alone: false }, carried(id)));
+        }
+        for ask in asks.into_iter().flat_map(|asks| &asks.spread) {
+            let counted = near.counts_own(ask.counter);
+            let kind = Kind::Spread {
+                max_skew: ask.max_skew,
+                needs_domains: ask.min_domains,
+                means_own: counted || ask.means_own == MeansOwn::Always,
+                levels: BTreeMap::new(),
+            };
+            terms.extend(Term::new(&near, what, ask.counter, kind, counted));
+        }
+        let is_near = |term: &&Term<'_>| matches!(term.kind, Kind::Near);
+        let first = |term: &Term<'_>| term.moves && term.counts.iter().all(|count| *count == 0);
+        let is_first = terms.iter().filter(is_near).all(first);
+        Some(Surroundings { terms, is_first })
+    }
+}
+
+impl Surroundings<'_> {
+    /// How many of `most` tasks of the group may stand on `node` beside those that stand around it.
+    #[inline]
+    pub fn room(&self, node: NodeId, most: u32) -> u32 {
+        let mut room = most;
+        for term in &self.terms {
+            room = room.min(term.room(node, self.is_first));
+            if room == 0 {
+                break;
+            }
+        }
+        room
+    }
+
+    /// Takes note of `tasks` that the group was given on `node`. Says for which nodes [`Surroundings::room`] may answer
+    /// otherwise.
+    pub fn give(&mut self, node: NodeId, tasks: u32) -> Change {
+        let mut change = Change::None;
+        for term in self.terms.iter_mut().filter(|term| term.moves) {
+            if let Some(domain) = term.ground.counted_domain(node) {
+                let bears = if term.add(domain, tasks) || !term.ground.is_of_one_node(domain) {
+                    Change::Nodes
+                } else {
+                    Change::Node
+                };
+                change = if change == Change::Nodes { change } else { bears };
+            }
+        }
+        if std::mem::take(&mut self.is_first) {
+            let any_near = self.terms.iter().any(|term| matches!(term.kind, Kind::Near));
+            change = if any_near { Change::Nodes } else { change };
+        }
+        change
+    }
+}
+
+impl<'a> Term<'a> {
+    fn new(near: &Neighbourhood<'a>, what: WhatIf<'a>, id: CounterId, kind: Kind, moves: bool) -> Option<Self> {
+        let counter = near.counter(id)?;
+        let ground = near.ground(counter)?;
+        let mut counts = vec![0; ground.slots()];
+        let over = what.over.counts.of(id).map(|(domain, _)| (domain, near.count(what, id, domain)));
+        for (domain, count) in counter.domains().chain(over) {
+            counts[domain as usize] = count;
+        }
+        let mut term = Term { ground, kind, moves, counts };
+        if let Kind::Spread { levels, .. } = &mut term.kind {
+            for domain in ground.counting() {
+                *levels.entry(term.counts[domain as usize]).or_insert(0) += 1;
+            }
+        }
+        Some(term)
+    }
+
+    fn room(&self, node: NodeId, is_first: bool) -> u32 {
+        let domain = self.ground.domain(node);
+        let count = domain.map_or(0, |domain| self.counts[domain as usize]);
+        match &self.kind {
+            Kind::Near if domain.is_some() && (count > 0 || is_first) => u32::MAX,
+            Kind::Near => 0,
+            Kind::Far { .. } if count > 0 => 0,
+            Kind::Far { alone } => {
+                if *alone && domain.is_some() {
+                    1
+                } else {
+                    u32::MAX
+                }
+            }
+            Kind::Spread { .. } if domain.is_none() => 0,
+            Kind::Spread { max_skew, needs_domains, means_own, levels } => {
+                let grows = self.moves && self.ground.counted_domain(node).is_some();
+                let at_level = |level: &u32| u32::from(grows && *level == count);
+                let fewest =
+                    levels.iter().find(|(level, domains)| **domains > at_level(level)).map(|(level, _)| *level);
+                let fewest = match fewest {
+                    _ if self.ground.width() < *needs_domains => 0,
+                    Some(fewest) => fewest,
+                    None if grows => return u32::MAX,
+                    None => 0,
+                };
+                let left = i64::from(*max_skew) + i64::from(fewest) - i64::from(count);
+                match left {
+                    _ if !means_own => {
+                        if left >= 0 {
+                            u32::MAX
+                        } else {
+                            0
+                        }
+                    }
+                    ..1 => 0,
+                    _ if !grows => u32::MAX,
+                    _ => u32::try_from(left).unwrap_or(u32::MAX),
+                }
+            }
+        }
+    }
+
+    /// Counts more tasks in a domain; true if that changes what other domains may have.
+    fn add(&mut self, domain: u32, tasks: u32) -> bool {
+        let before = self.counts[domain as usize];
+        let after = before.saturating_add(tasks);
+        self.counts[domain as usize] = after;
+        let Kind::Spread { levels, .. } = &mut self.kind else { return false };
+        let lowest = |levels: &BTreeMap<u32, u32>| levels.iter().next().map(|(level, domains)| (*level, *domains == 1));
+        let former = lowest(levels);
+        if let Some(domains) = levels.get_mut(&before) {
+            *domains -= 1;
+            if *domains == 0 {
+                levels.remove(&before);
+            }
+        }
+        *levels.entry(after).or_insert(0) += 1;
+        lowest(levels) != former
+    }
+}

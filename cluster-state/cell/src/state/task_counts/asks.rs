@@ -1,0 +1,111 @@
+//! What a shape asks for, as counters.
+
+use super::counter::{CounterId, CounterSpec, Whom};
+use super::ground::GroundSpec;
+use crate::state::shapes::{NeighboursOf, Shape};
+use ohm_model::{NeighbourTerm, SpreadConstraint};
+
+/// One constraint of spread.
+#[derive(Clone, Debug)]
+pub(crate) struct SpreadAsk {
+    pub(crate) counter: CounterId,
+    pub(crate) max_skew: u32,
+    pub(crate) min_domains: u32,
+    /// Whether a task of the group itself is what the constraint counts.
+    pub(crate) means_own: MeansOwn,
+}
+
+/// Whether a constraint counts the tasks of the group that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MeansOwn {
+    /// If its counter does.
+    AsCounted,
+    /// It does, although its counter counts nobody: its selector is empty.
+    Always,
+}
+
+/// The counters of a shape.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asks {
+    /// The hard constraints.
+    pub(crate) spread: Vec<SpreadAsk>,
+    /// One per required term: tasks that all of the terms mean.
+    pub(crate) affinity: Vec<CounterId>,
+    pub(crate) anti_affinity: Vec<CounterId>,
+    /// What counts the tasks of this shape themselves, for what they ask for.
+    pub(crate) carried: Vec<CounterId>,
+}
+
+impl Asks {
+    /// Whether it keeps the group away from any node.
+    pub(crate) fn is_hard(&self) -> bool {
+        !self.spread.is_empty() || !self.affinity.is_empty() || !self.anti_affinity.is_empty()
+    }
+
+    /// Its counters; one that is asked for twice is there twice.
+    pub(super) fn counters(&self) -> impl Iterator<Item = CounterId> + '_ {
+        let spread = self.spread.iter().map(|ask| ask.counter);
+        spread.chain([&self.affinity, &self.anti_affinity, &self.carried].into_iter().flatten().copied())
+    }
+
+    /// What `shape` asks for, with `join` making a counter, or finding it.
+    pub(super) fn of(shape: &Shape, mut join: impl FnMut(CounterSpec) -> CounterId) -> Self {
+        let Some(asked) = &shape.neighbours else { return Asks::default() };
+        let NeighboursOf { namespace, asked } = &**asked;
+        let mut asks = Asks::default();
+        for constraint in asked.hard_spread() {
+            asks.spread.push(SpreadAsk {
+                counter: join(spread(shape, namespace, asked.hard_spread(), constraint)),
+                max_skew: constraint.max_skew,
+                min_domains: constraint.min_domains,
+                means_own: match constraint.selector.as_deref() {
+                    Some([]) => MeansOwn::Always,
+                    _ => MeansOwn::AsCounted,
+                },
+            });
+        }
+        for term in &asked.affinity {
+            let whom = Whom::Meant(asked.affinity.iter().map(anywhere).collect());
+            asks.affinity.push(join(CounterSpec { ground: under(&term.topology_key), whom }));
+        }
+        for term in &asked.anti_affinity {
+            let ground = || under(&term.topology_key);
+            asks.anti_affinity.push(join(CounterSpec { ground: ground(), whom: Whom::Meant(vec![anywhere(term)]) }));
+            asks.carried.push(join(CounterSpec { ground: ground(), whom: Whom::Repelling(anywhere(term)) }));
+        }
+        asks
+    }
+}
+
+/// The term without its label: who it means is the same under each.
+fn anywhere(term: &NeighbourTerm) -> NeighbourTerm {
+    NeighbourTerm { topology_key: String::new(), ..term.clone() }
+}
+
+/// All nodes with this label.
+fn under(key: &str) -> GroundSpec {
+    GroundSpec { key: key.to_string(), ..GroundSpec::default() }
+}
+
+/// A node that lacks the label of any hard constraint counts for none of them.
+fn spread<'s>(
+    shape: &Shape,
+    namespace: &str,
+    hard: impl Iterator<Item = &'s SpreadConstraint>,
+    constraint: &SpreadConstraint,
+) -> CounterSpec {
+    let mut keys: Vec<String> = hard.map(|other| other.topology_key.clone()).collect();
+    keys.sort();
+    keys.dedup();
+    let admitted = || (shape.node_selector.clone(), shape.affinity.clone());
+    let ground = GroundSpec {
+        key: constraint.topology_key.clone(),
+        keys,
+        admitted: constraint
+            .honours_affinity
+            .then(admitted)
+            .filter(|(labels, terms)| !labels.is_empty() || !terms.is_empty()),
+        tolerated: constraint.honours_taints.then(|| shape.tolerations.clone()),
+    };
+    CounterSpec { ground, whom: Whom::Spread(namespace.to_string(), constraint.selector.clone()) }
+}
