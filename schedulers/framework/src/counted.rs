@@ -76,6 +76,15 @@ pub struct Excluded {
     /// It holds as many tasks of the group as one node may.
     #[serde(skip_serializing_if = "is_zero")]
     pub limit_per_node: u32,
+    /// No task runs near that it must be near, or the node has no label to say so.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pod_affinity: u32,
+    /// A task runs near that it must not be near.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pod_anti_affinity: u32,
+    /// Its tasks would be less evenly spread than it allows.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pod_topology_spread: u32,
     /// The room is kept for another job.
     #[serde(skip_serializing_if = "is_zero")]
     pub held: u32,
@@ -146,6 +155,9 @@ pub fn count_miss(
         }
         Miss::Port(port) => *excluded.port.entry(port.to_string()).or_insert(0) += nodes,
         Miss::LimitPerNode => excluded.limit_per_node += nodes,
+        Miss::PodAffinity(_) => excluded.pod_affinity += nodes,
+        Miss::PodAntiAffinity(_) => excluded.pod_anti_affinity += nodes,
+        Miss::PodTopologySpread(_) | Miss::SpreadLabel(_) => excluded.pod_topology_spread += nodes,
         Miss::Held => excluded.held += nodes,
     }
 }

@@ -6,7 +6,7 @@ use crate::input::SchedulerEffect;
 use crate::planner::Planner;
 use crate::scheduler::{Changes, SchedulerCore};
 use crate::ticket::ticket_of;
-use ohm_cell::{Applied, Cell};
+use ohm_cell::{Applied, Cell, has_neighbour_rules};
 use ohm_client::{MemberEffect, SessionInput};
 use ohm_model::{Command, Entry, Envelope, Index, JobId, NodeId, Outcome, QueueingStrategy, Sequence, SessionId};
 use ohm_stdx::bug::{self, Bug};
@@ -39,7 +39,8 @@ impl<P: Planner> SchedulerCore<P> {
         self.heads.note_placed(self.follower.cell(), &applied.events);
         let (cell, told) = (self.follower.cell(), (applied.jobs.as_slice(), applied.events.as_slice()));
         self.abroad.note(&mut self.backlog, (cell, &self.shards, &self.size), told);
-        if kinds.queues || kinds.profiles {
+        let rules = has_neighbour_rules(self.follower.cell());
+        if kinds.queues || kinds.profiles || std::mem::replace(&mut self.neighbour_rules, rules) != rules {
             // Queues may have other quota and other roots; what found no room may find some by other strategies.
             self.rebuild();
         } else {
@@ -148,6 +149,10 @@ impl<P: Planner> SchedulerCore<P> {
     fn note_freed(&mut self, freed: &ohm_cell::Freed) {
         freed.nodes.iter().for_each(|node| self.improve(*node));
         self.changes.quota.extend(freed.roots.iter().cloned());
+        if freed.neighbours {
+            self.changes.neighbours = true;
+            self.changes.improvements += 1;
+        }
         if !freed.roots.is_empty() {
             self.abroad.change();
         }

@@ -17,6 +17,7 @@ use crate::turns::Turns;
 use ohm_cell::preemptions;
 use ohm_client::SessionInput;
 use ohm_model::{Command, Grain, Guard, JobId, Lease, NodeId, Placement, ResourceId, Shard};
+use ohm_queueing::Blocker;
 use std::collections::BTreeSet;
 
 /// No transaction is larger: one log entry holds 1 MiB, and a little of it is needed around the transaction.
@@ -111,6 +112,9 @@ impl<P: Planner> SchedulerCore<P> {
     /// Wakes what the changes since the last pass may have made possible.
     fn wake(&mut self) {
         let improved = std::mem::take(&mut self.changes.improved);
+        if std::mem::take(&mut self.changes.neighbours) || !improved.is_empty() {
+            self.backlog.wake_blocked(&Blocker::Neighbours);
+        }
         if !improved.is_empty() {
             self.wake_second_passes();
             let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
@@ -123,7 +127,7 @@ impl<P: Planner> SchedulerCore<P> {
             free.into_iter().for_each(|(resource, free)| self.backlog.wake_room(resource, free));
         }
         for root in std::mem::take(&mut self.changes.quota) {
-            self.backlog.wake_quota(&root);
+            self.backlog.wake_blocked(&Blocker::Quota { root });
         }
         if self.sweeping {
             self.sweeping = !self.backlog.sweep(SWEEP_BUNCHES);

@@ -79,6 +79,8 @@ pub struct SchedulerCore<P> {
     pub(crate) counters: Counters,
     pub(crate) sweep_due_ms: u64,
     pub(crate) sweeping: bool,
+    /// Whether groups of the cell asked for something of the tasks around them when it was looked at last.
+    pub(crate) neighbour_rules: bool,
     again_asked: bool,
     closing: bool,
 }
@@ -92,6 +94,8 @@ pub(crate) struct Changes {
     pub(crate) all: bool,
     /// Nodes that may have more room than before.
     pub(crate) improved: BTreeSet<NodeId>,
+    /// Whether tasks may stand beside others where they could not before.
+    pub(crate) neighbours: bool,
     /// How often any node got better.
     pub(crate) improvements: u64,
     /// Roots of quota trees to which something was given back.
@@ -138,6 +142,7 @@ impl<P: Planner> SchedulerCore<P> {
             part_order: BTreeMap::new(),
             sweep_due_ms: 0,
             sweeping: false,
+            neighbour_rules: false,
             again_asked: false,
             closing: false,
         }
@@ -186,7 +191,8 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Whether [`Proceed`] would do something.
     fn has_work(&self) -> bool {
-        let wakes = !self.changes.improved.is_empty() || !self.changes.quota.is_empty() || self.sweeping;
+        let changes = &self.changes;
+        let wakes = !changes.improved.is_empty() || !changes.quota.is_empty() || changes.neighbours || self.sweeping;
         !self.closing && !self.shards.is_empty() && (wakes || (self.backlog.has_ready() && self.has_room()))
     }
 

@@ -2,8 +2,8 @@
 
 use crate::explain::{Explanation, Miss, Obstacle};
 use crate::planner::Need;
-use ohm_cell::{Cell, Job, PODS, is_ordered_by_usage, is_served_first, preemptions};
-use ohm_model::{ClassKind, ResourceId};
+use ohm_cell::{Cell, Job, PODS, has_neighbour_rules, is_ordered_by_usage, is_served_first, preemptions};
+use ohm_model::{ClassKind, ResourceId, split_job_name};
 use ohm_queueing::{Blocker, Rank, Ticket};
 use ohm_stdx::{codec, hash};
 use std::cmp::Reverse;
@@ -46,13 +46,13 @@ pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
     // there, and each is asked whether it is its turn.
     let starts = need == Need::Start && job.live() == 0 && !is_ordered;
     let part = if is_ordered { job.spec.subqueue.as_str() } else { "" };
-    let kin = kin_of(job, part, need, nominated || backs_off);
+    let kin = kin_of(cell, job, (part, need), nominated || backs_off);
     Ticket { rank, line, part: part.into(), shard: job.shard, kin, starts, mark }
 }
 
 /// Jobs that never ran, ask for the same, for as long, and wait in one part of a queue are kin; every other job is
 /// unlike all others.
-fn kin_of(job: &Job, part: &str, need: Need, is_unlike: bool) -> Arc<[u8]> {
+fn kin_of(cell: &Cell, job: &Job, (part, need): (&str, Need), is_unlike: bool) -> Arc<[u8]> {
     let untouched = job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.pending.len() == spec.count);
     if need != Need::Start || is_unlike || !untouched || !job.reserved.is_empty() {
         return codec::encode(&(0u8, job.id)).into();
@@ -69,7 +69,12 @@ fn kin_of(job: &Job, part: &str, need: Need, is_unlike: bool) -> Arc<[u8]> {
     let grace_ms = job.spec.groups.iter().map(|group| group.task.grace_ms).max();
     let deadline_seconds = job.spec.active_deadline_seconds;
     let ends = (deadline_seconds > 0).then_some((deadline_seconds, grace_ms, job.started_ms));
-    codec::encode(&(1u8, (&job.spec.queue, part), (job.spec.preempts, ends), groups)).into()
+    // By what the rules of others mean its tasks, as long as there are any.
+    let meant = has_neighbour_rules(cell).then(|| {
+        let labels: Vec<_> = job.spec.groups.iter().map(|group| &group.labels).collect();
+        (split_job_name(&job.spec.name).0, labels)
+    });
+    codec::encode(&(1u8, (&job.spec.queue, part), (job.spec.preempts, ends), (groups, meant))).into()
 }
 
 /// Which change could help a job with this explanation.
@@ -86,6 +91,9 @@ pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
         | Obstacle::TooLarge { .. }
         | Obstacle::EmptyPlan => Blocker::Job,
         Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. } | Obstacle::Conflicts { .. } => {
+            if explanation.misses.keys().any(|miss| miss.is_of_neighbours()) {
+                return Blocker::Neighbours;
+            }
             let resource = scarcest(explanation).or_else(|| first_requested(cell, job, explanation)).unwrap_or(PODS);
             Blocker::Room { resource, asked: smallest_request(cell, job, resource) }
         }

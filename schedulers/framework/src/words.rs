@@ -203,6 +203,12 @@ pub fn miss_words(cell: &Cell, miss: &Miss, one: bool) -> String {
         }
         Miss::Port(port) => format!("{have} port {port} taken"),
         Miss::LimitPerNode => format!("{} as many of its tasks as one node may", if one { "holds" } else { "hold" }),
+        Miss::PodAffinity(label) => format!("{have} no task in their {label} that it must be near"),
+        Miss::PodAntiAffinity(label) => format!("{have} a task in their {label} that it must not be near"),
+        Miss::PodTopologySpread(label) => {
+            format!("{have} more of the tasks it is spread with in their {label} than it allows")
+        }
+        Miss::SpreadLabel(label) => format!("{lack} the label {label}, over which it is spread"),
         Miss::Held => format!("{have} the room kept for other jobs"),
     }
 }

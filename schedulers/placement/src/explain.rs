@@ -39,7 +39,8 @@ impl Placer {
         let nodes = subject.view.cell().nodes();
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
-        let plain = index.demand.is_plain() && !subject.shape.counts_own_tasks();
+        let surrounded = subject.surroundings().is_some();
+        let plain = index.demand.is_plain() && !subject.shape.counts_own_tasks() && !surrounded;
         // With nominated room about, the counts depend on whose group it is.
         let shared = plain && table.singled().next().is_none();
         let is_known = |told: &&Told| shared && told.clock == table.clock() && told.is_within(subject.fence);

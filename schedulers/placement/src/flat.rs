@@ -1,35 +1,14 @@
 //! Laying a group over nodes without regard to topology: packed or spread, as many tasks as asked for or as many as
 //! fit.
 
+use crate::amount::{Amount, Spots};
+use crate::beside::{beside, beside_among};
 use crate::placer::{Pass, Placer};
 use crate::search::Search;
 use crate::subject::Subject;
 use ohm_model::{NodeId, SpreadMode};
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
-
-/// Where tasks go: nodes and how many tasks each gets, in the order in which tasks are handed out.
-pub type Spots = Vec<(NodeId, u32)>;
-
-/// How many tasks the spots hold.
-pub fn tasks_of(spots: &[(NodeId, u32)]) -> u32 {
-    spots.iter().map(|(_, count)| count).sum()
-}
-
-/// How many tasks, and how hard to try.
-#[derive(Clone, Copy, Debug)]
-pub struct Amount {
-    /// At least this many, or the group is not placed.
-    pub least: u32,
-    /// At most this many.
-    pub most: u32,
-    /// At most this many nodes, once `least` are placed: bounds the rows of a plan.
-    pub nodes: usize,
-    /// How many plans of the job collided before.
-    pub attempt: u32,
-    /// Orders domains and nodes that are equally good, for groups with topologies; by path if it is 0.
-    pub salt: u64,
-}
 
 impl Placer {
     /// Places as many of `amount.most` tasks as fit, best nodes first. May return fewer than `amount.least`: the caller
@@ -40,6 +19,7 @@ impl Placer {
         let (table, index) = self.parts(slot);
         let mut search = Search::new(subject, table, index, choice);
         let spots = match subject.spec.spread {
+            _ if search.is_surrounded() => beside(&mut search, subject, amount, dice),
             SpreadMode::Pack => pack(&mut search, amount, dice),
             SpreadMode::Spread => spread(&mut search, subject, amount, dice),
         };
@@ -52,7 +32,10 @@ impl Placer {
         let choice = self.choice(&subject.view, amount.attempt);
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
-        let search = Search::new(subject, table, index, choice);
+        let mut search = Search::new(subject, table, index, choice);
+        if search.is_surrounded() {
+            return beside_among(&mut search, subject, nodes, amount);
+        }
         let mut open: Vec<(u32, i32, NodeId, u32)> = nodes
             .iter()
             .map(|&node| (subject.live_on(node), search.score(node), node, search.room(node)))

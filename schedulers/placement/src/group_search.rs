@@ -1,7 +1,7 @@
 //! Placing one group: quota first, then nominated room, then its topology or all nodes; and why not, if not.
 
+use crate::amount::{Amount, Spots, tasks_of};
 use crate::asks::GroupAsk;
-use crate::flat::{Amount, Spots, tasks_of};
 use crate::placer::{Pass, Placer};
 use crate::rows::{rows, seated};
 use crate::seek::Seek;
@@ -41,7 +41,12 @@ impl<'a> GroupSearch<'a> {
         };
         if tasks_of(&spots) < ask.least {
             let obstacle = self.stopping().unwrap_or(Obstacle::Room);
-            return Err(self.explain(obstacle));
+            let mut why = self.explain(obstacle);
+            if self.subject.surroundings().is_some() {
+                // Each node may take more than all of them together.
+                why.fit = tasks_of(&spots);
+            }
+            return Err(why);
         }
         Ok(rows(&self.subject, &spots))
     }

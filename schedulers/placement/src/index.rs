@@ -14,6 +14,7 @@ use crate::demand_key::REFUSED;
 use crate::score::DomainCosts;
 use crate::table::{BLOCK, NodeTable};
 use crate::told::Told;
+use ohm_cell::Surroundings;
 use ohm_framework::View;
 use ohm_model::NodeId;
 use ohm_stdx::Prng;
@@ -47,6 +48,13 @@ impl Bests {
         let Some(asked) = self.asked.get_mut(block) else { return };
         let changed = asked.iter_mut().zip(table.nodes_changed(block)).filter(|(_, changed)| **changed > clock);
         changed.for_each(|(cost, _)| *cost = UNASKED);
+    }
+
+    /// Takes the bounds of `other`, which are never too high.
+    pub(crate) fn take_bounds(&mut self, other: &Bests) {
+        self.score.clone_from(&other.score);
+        self.node.clone_from(&other.node);
+        self.unresolve();
     }
 
     /// Keeps the bounds and forgets which node each is of.
@@ -126,6 +134,8 @@ pub(crate) struct Lookup<'a, 'v> {
     pub(crate) closed: &'a [u64],
     /// What domains cost the group.
     pub(crate) domains: Option<&'a DomainCosts<'v>>,
+    /// The tasks around the group.
+    pub(crate) around: Option<&'a Surroundings<'v>>,
 }
 
 impl Lookup<'_, '_> {
@@ -225,6 +235,12 @@ impl Lookup<'_, '_> {
         {
             for (at, score) in scores.iter_mut().enumerate() {
                 *score = if closed >> at & 1 == 1 { REFUSED } else { *score };
+            }
+        }
+        if let Some(around) = self.around {
+            for (at, score) in scores.iter_mut().enumerate().filter(|(_, score)| **score != REFUSED) {
+                let room = around.room(NodeId((block * BLOCK + at) as u32), 1);
+                *score = if room == 0 { REFUSED } else { *score };
             }
         }
         scores

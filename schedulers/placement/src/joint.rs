@@ -97,6 +97,10 @@ impl JobSearch<'_, '_> {
         if site.as_ref().is_some_and(binds) {
             return None;
         }
+        // What a task may stand beside hangs on where all others do.
+        if subject.surroundings().is_some() {
+            return None;
+        }
         let mut nodes = self.placer.open_nodes(self.pass, &subject, NODES_MAX, self.dice)?;
         nodes.retain(|node| site.as_ref().is_none_or(|site| site.tree.position(*node).is_some()));
         Some(nodes)

@@ -13,7 +13,9 @@
 //!
 //! Absent on purpose: what is tried for a job in which order; that is the planner's pipeline of strategies.
 
+mod amount;
 mod asks;
+mod beside;
 mod bundle;
 mod demand;
 mod demand_key;
@@ -39,9 +41,9 @@ pub mod topology;
 mod typical;
 mod verdicts;
 
+pub use amount::{Amount, Spots, tasks_of};
 pub use asks::{GroupAsk, asks};
 pub use bundle::{Bundle, bundles};
-pub use flat::{Amount, Spots, tasks_of};
 pub use job_search::JobSearch;
 pub use joint::Joint;
 pub use placer::{Config, Pass, Placer};

@@ -4,6 +4,7 @@ use crate::devices::DeviceRoom;
 use crate::subject::Subject;
 use crate::topology::Seats;
 use ohm_model::{NodeId, Placement, TaskIndex};
+use std::collections::BTreeMap;
 
 /// Rows for the group's waiting tasks over `spots`, in order: the lowest waiting task on the first spot. Stops early
 /// when tasks or devices run out, which a caller that counted them never sees.
@@ -12,8 +13,11 @@ pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
     let mut ranges = pending.iter();
     let mut range = ranges.next();
     let mut rows = Vec::with_capacity(spots.len());
+    // A node may be there more than once.
+    let mut used: BTreeMap<NodeId, DeviceRoom<'_>> = BTreeMap::new();
     for &(node, count) in spots {
-        let mut devices = DeviceRoom::new(&subject.view, subject.shape, node);
+        let known = used.remove(&node);
+        let mut devices = known.unwrap_or_else(|| DeviceRoom::new(&subject.view, subject.shape, node));
         let mut rest = count;
         while rest > 0 {
             let Some((first, length)) = range else { return rows };
@@ -22,6 +26,9 @@ pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
             rows.push(row);
             rest -= taken;
             range = if taken < length { Some((first + taken, length - taken)) } else { ranges.next() };
+        }
+        if !subject.shape.devices.is_empty() {
+            used.insert(node, devices);
         }
     }
     rows

@@ -6,6 +6,7 @@ use crate::index::{Bests, Choice, Lookup, ShapeIndex};
 use crate::score::DomainCosts;
 use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable, kind_of};
+use ohm_cell::{Change, Surroundings};
 use ohm_model::NodeId;
 use ohm_stdx::Prng;
 
@@ -18,6 +19,8 @@ pub(crate) struct Search<'a> {
     own: Option<(Bests, Vec<u64>)>,
     /// What domains cost the group.
     domains: Option<DomainCosts<'a>>,
+    /// The tasks around the group, with those that the search has given away.
+    around: Option<Surroundings<'a>>,
     /// Nodes outside the scan with room for the group, best last.
     singled: Vec<(i32, NodeId)>,
     /// Whether the columns alone say how many tasks of this group a node takes.
@@ -33,10 +36,12 @@ impl<'a> Search<'a> {
         index: &'a mut ShapeIndex,
         choice: Choice,
     ) -> Self {
+        let around = subject.surroundings();
         let plain = index.demand.is_plain() && subject.fence.is_none() && !subject.shape.counts_own_tasks();
         let domains = DomainCosts::new(index.demand.costs(), subject);
         let singled = Vec::new();
-        let mut search = Search { subject, table, index, choice, own: None, domains, singled, plain, examined: 1 };
+        let mut search =
+            Search { subject, table, index, choice, own: None, domains, around, singled, plain, examined: 1 };
         search.forget_resolved();
         search.look_at_singled();
         search
@@ -45,7 +50,7 @@ impl<'a> Search<'a> {
     fn look_at_singled(&mut self) {
         for node in self.table.singled() {
             self.examined += 1;
-            if self.subject.room(node) > 0 {
+            if self.subject.room_alone(node) > 0 {
                 self.singled.push((0, node));
             }
         }
@@ -64,7 +69,7 @@ impl<'a> Search<'a> {
         let score = self.index.demand.score_one(self.table, node, kind_of(&self.subject.view, node));
         let demand = &self.index.demand;
         let (view, domains) = (&self.subject.view, self.domains.as_ref());
-        let lookup = Lookup { demand, table: self.table, view, closed: &[], domains };
+        let lookup = Lookup { demand, table: self.table, view, closed: &[], domains, around: None };
         if score == REFUSED { REFUSED } else { score.saturating_add(lookup.late_cost_anew(node)).min(REFUSED - 1) }
     }
 
@@ -75,23 +80,44 @@ impl<'a> Search<'a> {
             self.forget_resolved();
             self.rank_singled();
         }
+        let change = self.around.as_mut().map_or(Change::None, |around| around.give(node, tasks));
+        match (change, &mut self.own) {
+            (Change::Nodes, Some((own, _))) => own.take_bounds(&self.index.bests),
+            (Change::Node, _) => self.rescan(node),
+            _ => {}
+        }
     }
 
     /// Where domains cost something, what was found without that is a bound and no answer.
     fn forget_resolved(&mut self) {
-        if self.domains.is_some() {
+        if self.domains.is_some() || self.around.is_some() {
             let blocks = self.table.blocks();
             let (bests, _) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
             bests.unresolve();
         }
     }
 
-    /// How many tasks of the group fit on `node`, exactly.
+    /// How many tasks of the group fit on `node`, exactly, before any were given away.
     pub(crate) fn room(&self, node: NodeId) -> u32 {
+        self.room_beside(node, self.room_alone(node))
+    }
+
+    /// How many of `most` tasks of the group may stand on `node` beside the tasks around it.
+    pub(crate) fn room_beside(&self, node: NodeId, most: u32) -> u32 {
+        self.around.as_ref().map_or(most, |around| around.room(node, most))
+    }
+
+    /// How many tasks fit on `node`, whatever tasks stand around the group.
+    pub(crate) fn room_alone(&self, node: NodeId) -> u32 {
         if self.plain && !self.table.is_singled(node) {
             return self.index.demand.room(self.table, node);
         }
-        self.subject.room(node)
+        self.subject.room_alone(node)
+    }
+
+    /// Whether tasks around the group keep it away from nodes.
+    pub(crate) fn is_surrounded(&self) -> bool {
+        self.around.is_some()
     }
 
     /// The best node that is still open. It takes a task of this shape; whether it takes one of this group,
@@ -102,10 +128,11 @@ impl<'a> Search<'a> {
             Some((own, closed)) => (own, closed),
             None => (bests, &[]),
         };
-        let lookup =
-            Lookup { demand, table: self.table, view: &self.subject.view, closed, domains: self.domains.as_ref() };
+        let (view, domains, around) = (&self.subject.view, self.domains.as_ref(), self.around.as_ref());
+        let lookup = Lookup { demand, table: self.table, view, closed, domains, around };
         let found = lookup.best(bests, &self.choice, dice);
-        match (found, self.singled.last()) {
+        let is_open = |(_, node): &&(i32, NodeId)| around.is_none_or(|around| around.room(*node, 1) > 0);
+        match (found, self.singled.iter().rev().find(is_open)) {
             (Some((score, node)), Some((single, _))) if score <= *single => Some(node),
             (_, Some((_, node))) => Some(*node),
             (found, None) => found.map(|(_, node)| node),
@@ -133,12 +160,18 @@ impl<'a> Search<'a> {
             return;
         }
         let blocks = self.table.blocks();
-        let (bests, closed) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
+        let (_, closed) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
         let (block, bit) = (node.0 as usize / BLOCK, 1u64 << (node.0 as usize % BLOCK));
         closed[block] = if closes { closed[block] | bit } else { closed[block] & !bit };
-        let (demand, domains) = (&self.index.demand, self.domains.as_ref());
-        let lookup = Lookup { demand, table: self.table, view: &self.subject.view, closed, domains };
-        lookup.rescan(bests, block);
+        self.rescan(node);
+    }
+
+    /// Looks at the block of `node` anew.
+    fn rescan(&mut self, node: NodeId) {
+        let Some((bests, closed)) = &mut self.own else { return };
+        let (demand, view, domains) = (&self.index.demand, &self.subject.view, self.domains.as_ref());
+        let lookup = Lookup { demand, table: self.table, view, closed, domains, around: self.around.as_ref() };
+        lookup.rescan(bests, node.0 as usize / BLOCK);
         self.examined += BLOCK as u64;
     }
 }

@@ -15,7 +15,7 @@ pub struct Seek {
     pub nominated: bool,
     /// At most so many rows, once what a group needs is placed.
     pub most_rows: usize,
-    /// See [`crate::flat::Amount::salt`].
+    /// See [`crate::amount::Amount::salt`].
     pub salt: u64,
 }
 

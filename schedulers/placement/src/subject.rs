@@ -1,6 +1,6 @@
 //! Who asks: one group of one job, on one picture of the cell. The exact rules, node by node, as the cell judges them.
 
-use ohm_cell::{Asker, Fence, Job, Room, Shape, TaskState, Wish};
+use ohm_cell::{Asker, Fence, Job, Room, Shape, Surroundings, TaskState, Wish};
 use ohm_framework::{Miss, View};
 use ohm_model::{GroupIndex, GroupSpec, NodeId, ShapeId};
 use std::collections::BTreeMap;
@@ -53,6 +53,20 @@ impl<'a> Subject<'a> {
     /// How many tasks of the group fit on `node` now: what [`ohm_cell::Cell::judge`] would take, at least.
     pub fn room(&self, node: NodeId) -> u32 {
         Room::of(&self.asker(false), self.view.what(), node, u32::MAX).count
+    }
+
+    /// The tasks around the group; nothing where they keep it away from no node.
+    pub(crate) fn surroundings(&self) -> Option<Surroundings<'a>> {
+        let wish = Wish::Plan { moving: false, within: self.fence };
+        let asker = Asker::made_of(self.job, self.group, (self.shape_id, self.shape), wish);
+        asker.surroundings(self.view.what())
+    }
+
+    /// As [`Subject::room`], whatever tasks stand around the group.
+    pub(crate) fn room_alone(&self, node: NodeId) -> u32 {
+        let mut asker = self.asker(false);
+        asker.alone = true;
+        Room::of(&asker, self.view.what(), node, u32::MAX).count
     }
 
     /// How many tasks fit on `node` in the room that is reserved for those of the group that are on the move.

@@ -1,7 +1,7 @@
 //! Groups that share a `placeWith` label: a leader with its workers, placed as one; or more groups in one domain.
 
+use crate::amount::Amount;
 use crate::asks::GroupAsk;
-use crate::flat::Amount;
 use crate::group_search::quota;
 use crate::job_search::JobSearch;
 use crate::rows::rows;

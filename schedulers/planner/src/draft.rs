@@ -1,12 +1,13 @@
 //! What a plan for one job has come to: what strategies read and change.
 
 use crate::spares::{into_spares, work_in};
-use ohm_cell::{Job, Savepoint};
+use ohm_cell::{Job, Savepoint, is_surrounded};
 use ohm_framework::{Decision, Explanation, Need, Obstacle, PlannedJob, WorkItem};
 use ohm_model::{Grain, GroupIndex, NodeId, Placement};
 use ohm_placement::{Bundle, Failure, Found, GroupAsk, JobSearch, Joint, Pass, Placer, Seek, Subject};
 use ohm_placement::{asks, bundles};
 use ohm_stdx::Prng;
+use std::collections::BTreeMap;
 
 /// On which terms a job is planned. A strategy that changes them has the list run from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,11 @@ impl<'a, 'v> Draft<'a, 'v> {
     /// The job.
     pub(crate) fn job(&self) -> &'a Job {
         self.job
+    }
+
+    /// Whether rules about other tasks keep groups of the job away from nodes.
+    pub(crate) fn is_surrounded(&self) -> bool {
+        is_surrounded(self.desk.pass.cell(), self.job)
     }
 
     /// Whether spares are sought and nothing else.
@@ -365,8 +371,12 @@ impl<'a, 'v> Draft<'a, 'v> {
         if rows.is_empty() {
             return rest.map_or(Decision::Nothing(job.id), Decision::Unplaced);
         }
-        merge(&mut rows);
         let cell = self.desk.pass.cell();
+        // What stands beside what hangs on who came first.
+        if !(self.is_surrounded() && ascends(&rows)) {
+            rows.sort_by_key(|row| (row.group, row.first));
+        }
+        merge(&mut rows);
         let starts_now = job.starts_whole() && job.groups.iter().all(|group| !group.started);
         let grain = if starts_now { Grain::Minimum } else { Grain::PerTask };
         let (rows, mut nominate) = into_spares(job, rows);
@@ -383,9 +393,17 @@ impl<'a, 'v> Draft<'a, 'v> {
     }
 }
 
-/// Sorts rows by group and task, and makes one of two that go on with each other on one node.
+/// Whether the tasks of each group ascend.
+fn ascends(rows: &[Placement]) -> bool {
+    let mut next = BTreeMap::new();
+    rows.iter().all(|row| {
+        let former = next.insert(row.group, row.first.0 + row.count);
+        former.is_none_or(|former| former <= row.first.0)
+    })
+}
+
+/// Makes one row of two that go on with each other on one node.
 fn merge(rows: &mut Vec<Placement>) {
-    rows.sort_by_key(|row| (row.group, row.first));
     rows.dedup_by(|next, row| {
         let joins = next.group == row.group && next.node == row.node && next.first.0 == row.first.0 + row.count;
         if joins {

@@ -7,6 +7,7 @@ mod exact;
 mod fixed;
 mod flavors;
 mod joint;
+mod neighbours;
 mod packing;
 mod pipeline;
 mod preemption;

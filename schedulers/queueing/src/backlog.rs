@@ -349,9 +349,9 @@ impl<N> Backlog<N> {
         }
     }
 
-    /// Quota was given back in the tree with this root.
-    pub fn wake_quota(&mut self, root: &Arc<str>) {
-        for bunch in self.kins.waiting_for_quota(root) {
+    /// What they wait for may be out of the way: quota was given back in a tree, or tasks stand elsewhere.
+    pub fn wake_blocked(&mut self, blocker: &Blocker) {
+        for bunch in self.kins.waiting_for(blocker) {
             self.open(bunch);
         }
     }

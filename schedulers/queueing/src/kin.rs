@@ -20,6 +20,8 @@ pub enum Blocker {
         /// The root of the tree.
         root: Arc<str>,
     },
+    /// Tasks began, stopped or ended beside which it may, or must, stand; or a node got better.
+    Neighbours,
     /// Only a change of the job itself.
     Job,
 }
@@ -152,10 +154,9 @@ impl<N> Kins<N> {
         self.by_blocker.range((first, 0)..=(last, u32::MAX)).map(|(_, number)| *number).collect()
     }
 
-    /// Bunches that wait for quota of the tree with this root.
-    pub(crate) fn waiting_for_quota(&self, root: &Arc<str>) -> Vec<u32> {
-        let blocker = Blocker::Quota { root: Arc::clone(root) };
-        self.by_blocker.range((blocker.clone(), 0)..=(blocker, u32::MAX)).map(|(_, number)| *number).collect()
+    /// Bunches that wait for exactly this.
+    pub(crate) fn waiting_for(&self, blocker: &Blocker) -> Vec<u32> {
+        self.by_blocker.range((blocker.clone(), 0)..=(blocker.clone(), u32::MAX)).map(|(_, number)| *number).collect()
     }
 
     /// Resources that some bunch waits for.

@@ -135,9 +135,9 @@ fn quota_keeps_back_its_own_line_only() {
         }
     }
     assert_eq!(order, [1, 3]);
-    jobs.wake_quota(&"other".into());
+    jobs.wake_blocked(&Blocker::Quota { root: "other".into() });
     assert!(!jobs.has_ready());
-    jobs.wake_quota(&"root".into());
+    jobs.wake_blocked(&quota());
     assert_eq!(take_all(&mut jobs), [1]);
     jobs.remove(JobId(1));
     assert_eq!(take_all(&mut jobs), [2]);
@@ -288,7 +288,7 @@ fn nothing_is_ever_forgotten() {
                 }
                 4..=6 => taken.extend(take(&mut jobs)),
                 7 => jobs.wake_room(ResourceId(0), dice.below(10) as i64),
-                _ => jobs.wake_quota(&"root".into()),
+                _ => jobs.wake_blocked(&quota()),
             }
             while let Some(job) = taken.pop_first() {
                 match dice.below(5) {

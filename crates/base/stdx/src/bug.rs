@@ -171,14 +171,6 @@ pub enum Bug {
     TakeAnyNamespace,
     /// Namespaces go while jobs are in them.
     RemoveUsedNamespace,
-    /// Whether a task that a group must be near runs there is not judged.
-    SkipPodAffinity,
-    /// Nor whether one runs there that it must not be near.
-    SkipPodAntiAffinity,
-    /// Nor how evenly its tasks are spread.
-    SkipPodTopologySpread,
-    /// Tasks that have ended are counted on for the rules about other tasks.
-    CountEndedTasks,
 }
 
 impl Bug {
@@ -186,7 +178,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 84] = [
+    pub const ALL: [Bug; 80] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -267,10 +259,6 @@ impl Bug {
         Bug::FreezeSubqueueUsage,
         Bug::TakeAnyNamespace,
         Bug::RemoveUsedNamespace,
-        Bug::SkipPodAffinity,
-        Bug::SkipPodAntiAffinity,
-        Bug::SkipPodTopologySpread,
-        Bug::CountEndedTasks,
     ];
 }
 

@@ -71,6 +71,12 @@ impl Placer {
                 }
             }
         }
+        if let Some(around) = subject.surroundings() {
+            let places = site.tree.level(site.tree.node_level());
+            for node in places.iter().map(|place| NodeId(place.key)).filter(|node| around.room(*node, 1) == 0) {
+                site.tree.position(node).into_iter().for_each(|position| loan.set(position, 0));
+            }
+        }
         pass.look_at(scanned + counted as u64);
         loan
     }

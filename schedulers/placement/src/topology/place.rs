@@ -3,8 +3,8 @@
 use super::repair::{Gap, waiting};
 use super::tally::{Loan, room};
 use super::{Choice, Counts, Layers, Reach, Refusal, Request, Short, Site, choose};
+use crate::amount::{Amount, Spots};
 use crate::devices::DeviceRoom;
-use crate::flat::{Amount, Spots};
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
 use ohm_model::{NodeId, TopologyMode};
@@ -49,6 +49,8 @@ impl Placer {
         amount: &Amount,
     ) -> Result<(NodeId, Spots), Refusal<'c>> {
         let loan = self.borrow_counts(pass, workers, site);
+        let around = leader.surroundings();
+        let may_stand = |node| around.as_ref().is_none_or(|around| around.room(node, 1) > 0);
         let (slot, scanned) = self.index(leader);
         let (table, index) = self.parts(slot);
         let tree = &site.tree;
@@ -59,7 +61,7 @@ impl Placer {
             if table.is_singled(node) {
                 return beside.get(&node).map(|room| u64::from(*room));
             }
-            let hosts = room(leader, table, &index.demand, node) > 0;
+            let hosts = room(leader, table, &index.demand, node) > 0 && may_stand(node);
             hosts.then(|| workers.room_beside(leader, node, alone))
         });
         let found = largest(&counts, site, true, site.wish.level, amount);

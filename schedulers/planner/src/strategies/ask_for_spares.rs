@@ -1,4 +1,5 @@
-//! Groups that start ask for their spares as well, so that their domain has room for both.
+//! Groups that start ask for their spares as well, so that their domain has room for both. Where rules about other
+//! tasks bear on them they ask later: a spare is no task that others may stand beside.
 
 use crate::draft::{Draft, Step};
 use ohm_cell::Job;
@@ -6,7 +7,7 @@ use ohm_cell::Job;
 pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     let job = draft.job();
     let wants_none = job.spec.groups.iter().all(|group| group.spares == 0);
-    if wants_none || draft.seeks_spares() || !draft.terms.asks_spares {
+    if wants_none || draft.seeks_spares() || !draft.terms.asks_spares || draft.is_surrounded() {
         return Step::Skip;
     }
     let Some(asks) = draft.asks() else { return Step::Skip };

@@ -67,7 +67,7 @@ proptest! {
         let mut dice = Prng::new(seed);
         let mut planner = of(Class::BATCH);
         let mut world = World::of(&random::nodes(&mut dice), &mut planner);
-        let kinds = Kinds { topology: false, class: "batch", groups: true };
+        let kinds = Kinds { topology: false, class: "batch", groups: true, rules: false };
         let names: Vec<String> = (0..4).map(|number| format!("j{number}")).collect();
         for name in &names {
             world.extend(&random::job(&mut dice, name, kinds), &mut planner);

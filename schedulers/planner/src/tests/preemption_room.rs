@@ -123,10 +123,10 @@ fn what_is_under_way_is_counted_once() {
 }
 
 const CLASSES: [Kinds; 4] = [
-    Kinds { topology: false, class: "batch", groups: true },
-    Kinds { topology: true, class: "tas", groups: true },
-    Kinds { topology: false, class: "service", groups: false },
-    Kinds { topology: true, class: "batch", groups: false },
+    Kinds { topology: false, class: "batch", groups: true, rules: false },
+    Kinds { topology: true, class: "tas", groups: true, rules: false },
+    Kinds { topology: false, class: "service", groups: false, rules: false },
+    Kinds { topology: true, class: "batch", groups: false, rules: false },
 ];
 
 /// In drawn cells with jobs of all classes: whatever a job stops, the log takes it; once its victims have ended it
@@ -159,7 +159,7 @@ fn the_log_agrees_with_every_answer_and_the_job_stands_then() {
         assert!(last.state != JobState::Active || last.live() >= rooms, "seed {seed}: it stands not:\n{told}");
         assert_eq!(world.cell.invariants(), Vec::<String>::new(), "seed {seed}:\n{told}");
     }
-    assert!(found > 60 && parts > 10, "only {found} jobs stopped others, {parts} of them in part");
+    assert!(found > 50 && parts > 10, "only {found} jobs stopped others, {parts} of them in part");
 }
 
 /// Lets all runs end that are told to.

@@ -14,10 +14,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const CLASSES: [Kinds; 4] = [
-    Kinds { topology: false, class: "batch", groups: true },
-    Kinds { topology: true, class: "tas", groups: true },
-    Kinds { topology: false, class: "service", groups: true },
-    Kinds { topology: true, class: "batch", groups: false },
+    Kinds { topology: false, class: "batch", groups: true, rules: true },
+    Kinds { topology: true, class: "tas", groups: true, rules: true },
+    Kinds { topology: false, class: "service", groups: true, rules: true },
+    Kinds { topology: true, class: "batch", groups: false, rules: true },
 ];
 
 /// A cell with a few jobs placed in it, and all there is to know about it as text.
@@ -163,7 +163,7 @@ proptest! {
         let mut dice = Prng::new(seed);
         let mut planner = fresh();
         let (mut world, mut text) = lived_in(&mut dice, &mut planner);
-        let kinds = Kinds { topology: dice.chance(500), class: "tas", groups: false };
+        let kinds = Kinds { topology: dice.chance(500), class: "tas", groups: false, rules: false };
         let job = random::job(&mut dice, "last", kinds);
         world.extend(&job, &mut planner);
         text += &job;
@@ -192,7 +192,7 @@ proptest! {
         let mut dice = Prng::new(seed);
         let mut planner = fresh();
         let (mut world, mut text) = lived_in(&mut dice, &mut planner);
-        let job = random::job(&mut dice, "last", CLASSES[0]);
+        let job = random::job(&mut dice, "last", Kinds { rules: false, ..CLASSES[0] });
         world.extend(&job, &mut planner);
         text += &job;
         let over = Overlay::default();

@@ -80,7 +80,7 @@ proptest! {
     fn late_scores_leave_the_scan_exact(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
         let (mut world, mut text) = lived_in(&mut dice, &mut fresh());
-        let job = random::job(&mut dice, "last", Kinds { topology: false, class: "service", groups: false });
+        let job = random::job(&mut dice, "last", Kinds { topology: false, class: "service", groups: false, rules: false });
         world.extend(&job, &mut fresh());
         text += &job;
         let profile = built_in()

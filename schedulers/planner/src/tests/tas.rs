@@ -87,7 +87,7 @@ proptest! {
         let mut dice = Prng::new(seed);
         let mut planner = of(Class::TAS);
         let mut world = World::of(&random::nodes(&mut dice), &mut planner);
-        let kinds = Kinds { topology: true, class: "tas", groups: true };
+        let kinds = Kinds { topology: true, class: "tas", groups: true, rules: false };
         for number in 0..4 {
             let name = format!("j{number}");
             let job = random::job(&mut dice, &name, kinds);
