@@ -191,6 +191,13 @@ pub struct NodeVerdict {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<NodeMiss>,
+    /// What kube-scheduler's plugins would give the node, 0 to 100 by the name of the plugin; only where it takes the
+    /// task. Those that the profile does not count, and those that have nothing to say about the group, are left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scores: BTreeMap<&'static str, u32>,
+    /// Their sum, each as often as its weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
 }
 
 /// What keeps a task away from a node.

@@ -31,6 +31,13 @@
 //! ended when the next pass begins, and waits again. `parked` is what would not be placed either if it had come first
 //! in its pass: it is looked at again once something ends. In a StrictFIFO queue it stays `pending`.
 //!
+//! # Scores
+//!
+//! Where nodes are asked for, each one that fits has the scores that the plugins of kube-scheduler would give it, those
+//! that the profile of the class counts, and their weighted sum. Planners of Ohm go by scores of their own, so what is
+//! placed need not stand on the node with the largest sum. `addedAffinity` and `ignoredResources` of a profile count
+//! for planners, too: they are added to its jobs before those are planned.
+//!
 //! # The answer as JSON
 //!
 //! Stable: fields are added, never renamed. `reason` is null where there is nothing to explain.
@@ -41,7 +48,7 @@
 //!                   tried? {profile, strategies[]}, preempts[]? {job, pod?, node?, reason},
 //!                   nominated[]? {node, count}, tasks {asked, before, lost, after}
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?,
-//!                   nodes[]? {node, fits, reason? {filter, resolvable, message}}
+//!                   nodes[]? {node, fits, reason? {filter, resolvable, message}, scores? {NAME: 0..100}, total?}
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
 //!                   topologyDomain, port {}, limitPerNode, held}; zero counts are left out
@@ -65,13 +72,16 @@ mod answer;
 mod copies;
 mod cycles;
 mod devices;
+mod facts;
 mod flavors;
 mod names;
 mod planning;
+mod plugins;
 mod question;
 mod queues;
 mod resolve;
 mod rooms;
+mod scores;
 mod seating;
 mod seats;
 mod setting;
@@ -102,6 +112,7 @@ pub fn plan(question: Question) -> Result<Planned, PlanError> {
     let Question { count_fit, strict, nodes, shares, cycles, .. } = question;
     let mut scene = question::Scene::of(question)?;
     resolve::resolve(&mut scene);
+    plugins::apply(&mut scene);
     if strict && !scene.ignored.is_empty() {
         return Err(PlanError::Ignored(scene.ignored));
     }

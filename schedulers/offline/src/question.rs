@@ -1,6 +1,7 @@
 //! What is asked: documents put in order, and what they say put together.
 
 use crate::answer::IgnoredField;
+use crate::facts::Facts;
 use crate::names::{ForeignJob, suggestion};
 use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Pod};
 use ohm_model::{
@@ -116,6 +117,8 @@ pub(crate) struct Scene {
     pub(crate) ignored: Vec<IgnoredField>,
     /// Jobs of Kubernetes.
     pub(crate) foreign: Vec<ForeignJob>,
+    /// What documents say beside what a cell is told.
+    pub(crate) facts: Facts,
 }
 
 /// What the classes that the documents add are like.
@@ -141,9 +144,12 @@ impl Scene {
             {
                 document.for_class_like(*kind);
             }
-            let Document { origin, content, kubernetes, created_us, .. } = document;
+            let Document { origin, content, kubernetes, created_us, aside, .. } = document;
             if let Some(object) = kubernetes {
                 scene.take_note(*object, &content, asked);
+            }
+            if let Some(aside) = aside {
+                scene.facts.take(*aside, &content, asked);
             }
             match content {
                 Content::Job(spec) => scene.add_job(&mut jobs, &origin, (*spec, created_us), asked)?,

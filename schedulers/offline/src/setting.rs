@@ -1,11 +1,12 @@
 //! Makes a cell stand as the documents say, by commands alone.
 
 use crate::answer::{IgnoredField, Totals};
+use crate::facts::Facts;
 use crate::flavors::{bare, open_groups};
 use crate::question::{AskedJob, PlanError, Scene};
 use crate::rooms::Rooms;
 use crate::seating::seat;
-use crate::standing::Standing;
+use crate::standing::{Standing, let_stand};
 use crate::world::World;
 use ohm_manifest::NodeDocument;
 use ohm_model::{
@@ -13,6 +14,7 @@ use ohm_model::{
     StopPolicy, split_job_name,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The cell as the documents describe it.
 pub(crate) struct Setting {
@@ -27,14 +29,14 @@ pub(crate) struct Setting {
 pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let mut world = World::new();
     put_topologies(&mut world, &scene)?;
-    put_namespaces(&mut world, &scene);
+    let namespaces = put_namespaces(&mut world, &scene);
     put_priority_classes(&mut world, &scene)?;
     put_profiles(&mut world, &scene)?;
     put_flavors(&mut world, &scene, true)?;
     put_scheduling(&mut world, &scene)?;
     put_queues(&mut world, &scene, true)?;
     put_subqueues(&mut world, &scene)?;
-    let mut jobs = submit(&mut world, &scene);
+    let mut jobs = submit(&mut world, &mut scene);
     seat(&mut world, &mut scene, &mut jobs);
     put_flavors(&mut world, &scene, false)?;
     put_queues(&mut world, &scene, false)?;
@@ -46,8 +48,8 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let mut rooms = Rooms::of(&world, &scene.nodes);
     let before = rooms.totals(&world);
     if scene.tells_nodes {
-        let used = scene.nodes.iter().filter(|node| !node.used.is_empty());
-        world.used = used.map(|node| (node.spec.name.clone(), node.used.clone())).collect();
+        let facts = Facts { namespaces, ..std::mem::take(&mut scene.facts) };
+        world.facts = Arc::new(facts.of_nodes(&scene.nodes));
     }
     lose(&mut world, &scene, &mut jobs, &mut rooms);
     Ok(Setting { world, jobs, rooms, before, ignored: scene.ignored })
@@ -65,12 +67,13 @@ fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
 }
 
 /// The namespaces of jobs are there, whether documents describe them or not.
-fn put_namespaces(world: &mut World, scene: &Scene) {
+fn put_namespaces(world: &mut World, scene: &Scene) -> BTreeMap<String, Namespace> {
     let named = scene.jobs.iter().map(|job| split_job_name(&job.spec.name).0);
     let named = named.map(|name| Namespace { name: name.to_string(), labels: BTreeMap::new() });
     let namespaces: BTreeMap<String, Namespace> =
         named.chain(scene.namespaces.iter().cloned()).map(|namespace| (namespace.name.clone(), namespace)).collect();
-    world.apply_all(namespaces.into_values().map(Command::PutNamespace).collect());
+    world.apply_all(namespaces.values().cloned().map(Command::PutNamespace).collect());
+    namespaces
 }
 
 fn put_priority_classes(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
@@ -163,7 +166,7 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
 }
 
 /// Submits the jobs, the oldest first; those of one age in file order.
-fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
+fn submit(world: &mut World, scene: &mut Scene) -> Vec<Standing> {
     let mut order: Vec<usize> = (0..scene.jobs.len()).collect();
     order.sort_by_key(|at| scene.jobs[*at].created_us);
     let mut accepted: BTreeMap<usize, Result<JobId, String>> = BTreeMap::new();
@@ -172,6 +175,10 @@ fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
         let mut spec = job.spec.clone();
         // What runs is not suspended, whatever the file says.
         spec.suspended &= job.stands.is_empty();
+        if job.is_bound_pod {
+            scene.facts.note_bound(&spec);
+            let_stand(&mut spec);
+        }
         let submitted = world.submit(spec).map_err(|refusal| refusal.to_string());
         world.bound_pods.extend(submitted.iter().filter(|_| job.is_bound_pod));
         accepted.insert(at, submitted);

@@ -1,6 +1,6 @@
 //! What stands before anything is planned.
 
-use ohm_model::{JobId, JobSpec};
+use ohm_model::{JobId, JobSpec, Neighbours};
 
 /// A job as it stands before anything is planned.
 #[derive(Clone, Debug)]
@@ -33,5 +33,15 @@ impl Standing {
     /// resized: it asks for a new size, nobody for a repair.
     pub(crate) fn is_repair(&self) -> bool {
         self.lost + self.drained > 0 || (self.gone > 0 && !self.resized)
+    }
+}
+
+/// Lets a bound pod stand whatever stands around it. What it required of the others was looked at when it was placed,
+/// and it is never placed anew; whom it does not stand beside is the others' concern, too.
+pub(crate) fn let_stand(pod: &mut JobSpec) {
+    for group in &mut pod.groups {
+        let free = |asked: Neighbours| Neighbours { affinity: Vec::new(), spread: Vec::new(), ..asked };
+        let asked = group.neighbours.take().map(|asked| free(*asked));
+        group.neighbours = asked.filter(|asked| !asked.is_empty()).map(Box::new);
     }
 }

@@ -61,7 +61,7 @@ fn write_verdicts(text: &mut String, group: &GroupAnswer, named: bool) {
     let mut table = Table::default();
     let of = if named { format!("NODE FOR {}", group.name) } else { "NODE".to_string() };
     table.row([of, "FITS".into(), "FILTER".into(), "REASON".into()]);
-    for NodeVerdict { node, fits, reason } in &group.nodes {
+    for NodeVerdict { node, fits, reason, .. } in &group.nodes {
         let (filter, message) = reason.as_ref().map_or(("-", "-"), |miss| (miss.filter, miss.message.as_str()));
         table.row([node.as_str(), if *fits { "yes" } else { "no" }, filter, message].map(str::to_string));
     }
@@ -206,6 +206,9 @@ fn limits(class: &ClassRoom) -> String {
     part("topology domain", excluded.topology_domain);
     excluded.port.iter().for_each(|(port, nodes)| part(&format!("port {port}"), *nodes));
     part("limit per node", excluded.limit_per_node);
+    part("pod affinity", excluded.pod_affinity);
+    part("pod anti-affinity", excluded.pod_anti_affinity);
+    part("pod topology spread", excluded.pod_topology_spread);
     part("kept room", excluded.held);
     class.unavailable.iter().for_each(|(name, nodes)| part(name, *nodes));
     if parts.is_empty() { "-".to_string() } else { parts.join(", ") }

@@ -1,11 +1,13 @@
 //! What keeps a job away from each node, by the rules that the log judges by: asked before the job is planned.
 
 use crate::answer::{NodeMiss, NodeVerdict};
+use crate::scores;
 use crate::world::World;
 use ohm_cell::{Job, NodeRecord, Overlay};
 use ohm_framework::{Miss, miss_words};
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
 use ohm_placement::Subject;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// For each group of `job` the verdict of every node, in the order of the nodes.
@@ -25,16 +27,19 @@ fn of_group(world: &World, job: &Job, group: usize) -> Vec<NodeVerdict> {
         let misses: Option<Vec<Miss>> = offered.iter().map(|subject| subject.first_miss(node)).collect();
         let first = misses.and_then(|misses| misses.into_iter().next());
         let reason = first.map(|miss| told(world, &offered[0], (node, record), miss));
-        NodeVerdict { node: record.spec.name.clone(), fits: reason.is_none(), reason }
+        let (node, fits) = (record.spec.name.clone(), reason.is_none());
+        NodeVerdict { node, fits, reason, scores: BTreeMap::new(), total: None }
     };
-    world.cell.nodes().iter().map(verdict).collect()
+    let mut verdicts: Vec<NodeVerdict> = world.cell.nodes().iter().map(verdict).collect();
+    scores::add(world, job, group, &mut verdicts);
+    verdicts
 }
 
 /// What a miss says. What others take is left out of what the cell knows of a node: it would be there without them. The
 /// first rule that is in the way says why there is no room; of what else a task lacks, no amount may be more than the
 /// node has.
 fn told(world: &World, subject: &Subject<'_>, (node, record): (NodeId, &NodeRecord), miss: Miss) -> NodeMiss {
-    let used = world.used.get(&record.spec.name);
+    let used = world.facts.used.get(&record.spec.name);
     let used = |resource| used.and_then(|used| used.get(world.cell.resources().name(resource))).copied().unwrap_or(0);
     let has = |(resource, amount): &(ResourceId, i64)| {
         world.cell.nodes().capacity(node, *resource).saturating_add(used(*resource)) >= *amount

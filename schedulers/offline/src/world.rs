@@ -3,6 +3,7 @@
 //! Nothing here decides: commands go through [`Cell::apply`], plans through the judgement of a commit, exactly as on a
 //! server.
 
+use crate::facts::Facts;
 use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run};
 use ohm_framework::preempt::plan_preemption;
 use ohm_framework::{
@@ -18,6 +19,7 @@ use ohm_model::{
 use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The epoch of every lease: each is taken once.
 const EPOCH: Epoch = Epoch(1);
@@ -40,8 +42,8 @@ pub(crate) struct World {
     applied: Applied,
     /// Nodes that joined with more room than they have, because of what stands on them; as they are.
     pub(crate) tight: Vec<NodeSpec>,
-    /// What others take of nodes, by name; only where each node is told of.
-    pub(crate) used: BTreeMap<String, Amounts>,
+    /// What reports are made from; only where each node is told of.
+    pub(crate) facts: Arc<Facts>,
     /// The jobs that are Pods of the cell file.
     pub(crate) bound_pods: BTreeSet<JobId>,
 }
@@ -58,7 +60,7 @@ impl World {
             over: Overlay::default(),
             applied: Applied::default(),
             tight: Vec::new(),
-            used: BTreeMap::new(),
+            facts: Arc::default(),
             bound_pods: BTreeSet::new(),
         };
         let open = Command::OpenSession { nonce: 1, role: Role::Client, name: "plan".into() };
@@ -93,7 +95,7 @@ impl World {
             over: Overlay::default(),
             applied: Applied::default(),
             tight: self.tight.clone(),
-            used: self.used.clone(),
+            facts: Arc::clone(&self.facts),
             bound_pods: self.bound_pods.clone(),
         }
     }

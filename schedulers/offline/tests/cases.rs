@@ -4,14 +4,16 @@
 //! ```text
 //! === what it shows
 //! CELL DOCUMENTS
-//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [shares] [cycles N] [strict] [text]
+//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [nodes] [shares] [cycles N] [strict] [text]
 //! JOB DOCUMENTS
 //! ----
 //! ANSWER
 //! ```
 //!
 //! The answer has one line per job, one per group with the nodes in rank order, and one with what an explanation counted,
-//! as JSON; then one for each queue and one for each field that is ignored, if that is asked. With `text` it is what people are shown. Documents that begin with `{` are JSON.
+//! as JSON; with `nodes` one per node with its scores or why it does not fit; then one for each queue and one for each
+//! field that is ignored, if that is asked. With `text` it is what people are shown. Documents that begin with `{` are
+//! JSON.
 
 use ohm_manifest::{Dialect, Document, parse_files};
 use ohm_offline::{Addition, IgnoredField, JobAnswer, Question, QueueAnswer, ResourceUsage, plan, to_text};
@@ -44,7 +46,8 @@ fn answer(cell: &str, words: &str, jobs: &str) -> String {
     let mut answer = String::new();
     let inputs = [("cell", cell), ("jobs", jobs)].map(|(name, text)| (name, text.as_bytes()));
     let files = inputs.iter().filter(|(_, bytes)| !bytes.is_empty()).copied().collect::<Vec<_>>();
-    for (verdicts, at) in parse_files(Dialect::Kubernetes, &files).into_iter().zip(0..) {
+    let dialect = if question.nodes { Dialect::KubernetesInFull } else { Dialect::Kubernetes };
+    for (verdicts, at) in parse_files(dialect, &files).into_iter().zip(0..) {
         for verdict in verdicts {
             let documents: &mut Vec<Document> = if at == 0 { &mut question.cell } else { &mut question.jobs };
             match verdict {
@@ -104,6 +107,12 @@ fn write_job(answer: &mut String, job: &JobAnswer) {
         }
         if let Some(explain) = &group.explain {
             writeln!(answer, "  {}: {}", group.name, serde_json::to_string(explain).unwrap()).unwrap();
+        }
+        for node in &group.nodes {
+            let scores: Vec<String> = node.scores.iter().map(|(name, score)| format!("{name} {score}")).collect();
+            let total = node.total.map_or(String::new(), |total| format!(" = {total}"));
+            let reason = node.reason.as_ref().map_or(String::new(), |miss| format!("does not fit: {}", miss.message));
+            writeln!(answer, "    {}: {}{total}{reason}", node.node, scores.join(" ")).unwrap();
         }
     }
 }
