@@ -47,6 +47,7 @@ mod p8_flavors;
 mod p8_hard_constraints;
 mod p8_held_queues;
 mod p8_namespaces;
+mod p8_neighbours;
 mod p8_node_requests;
 mod p8_quota;
 mod p8_strict_order;
@@ -105,6 +106,7 @@ pub struct Oracle {
     held_queues: p8_held_queues::HeldQueues,
     node_requests: p8_node_requests::NodeRequests,
     namespaces: p8_namespaces::Namespaces,
+    neighbourhoods: p8_neighbours::Neighbourhoods,
     quotas: p8_quota::Quotas,
     waiting_bounds: p8_waiting_bounds::WaitingBounds,
     turns: turns::Turns,
@@ -167,6 +169,7 @@ impl Oracle {
         self.taints.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
         self.spares.entry_begins(&rules);
+        self.neighbourhoods.entry_begins(&taken);
         self.waiting.entry_begins(entry.stamp_ms, &taken);
         self.claims.entry_begins((index, self.waiting.now_ms), &taken, &self.books);
         self.heads.entry_begins(&taken);
@@ -193,9 +196,8 @@ impl Oracle {
             self.counts.watch(index, &fact, &self.books, broken);
             self.lease_ends.watch(index, &fact, broken);
             self.admissions.watch(index, &fact, &self.books, &rules, broken);
-            p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
-            let now_ms = self.waiting.now_ms;
-            self.brought.watch((index, now_ms), &fact, (&self.books, &self.admissions), &rules, broken);
+            self.judge_places(index, &fact, &rules);
+            let broken = &mut self.broken;
             self.node_requests.watch(index, &fact, &self.books, broken);
             self.judge_queues(index, &fact, &rules);
             self.judge_preemption(index, &fact);
@@ -223,6 +225,14 @@ impl Oracle {
         self.waiting_bounds.before(taken, &self.books);
     }
 
+    /// Whether nodes take what is placed on them.
+    fn judge_places(&mut self, index: Index, fact: &facts::Fact<'_>, rules: &facts::Rules<'_>) {
+        let (known, broken) = ((&self.books, &self.admissions), &mut self.broken);
+        p8_hard_constraints::watch(index, fact, known, broken);
+        self.neighbourhoods.watch(index, fact, known, broken);
+        self.brought.watch((index, self.waiting.now_ms), fact, known, rules, broken);
+    }
+
     /// What queues give to whom, and for how long jobs wait for it.
     fn judge_queues(&mut self, index: Index, fact: &facts::Fact<'_>, rules: &facts::Rules<'_>) {
         let broken = &mut self.broken;
@@ -236,7 +246,8 @@ impl Oracle {
 
     fn judge_preemption(&mut self, index: Index, fact: &facts::Fact<'_>) {
         let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
-        let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
+        let (admissions, quotas, neighbourhoods) = (&self.admissions, &self.quotas, &self.neighbourhoods);
+        let known = Known { books, waiting, turns, admissions, quotas, neighbourhoods };
         let kept = Kept { claims: &self.claims, spares: &self.spares, earmarks: &self.earmarks };
         self.preemptions.watch(index, fact, (known, kept), &mut self.broken);
     }
@@ -258,7 +269,8 @@ impl Oracle {
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);
         self.node_requests.entry_over(index, (&self.books, &self.admissions), broken);
         let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
-        let known = Known { books, waiting, turns, admissions: &self.admissions, quotas: &self.quotas };
+        let (admissions, quotas, neighbourhoods) = (&self.admissions, &self.quotas, &self.neighbourhoods);
+        let known = Known { books, waiting, turns, admissions, quotas, neighbourhoods };
         self.preemptions.entry_over(index, known, broken);
         self.admissions.entry_over(rules);
         self.counts.entry_over(index, &self.books, broken);
@@ -313,6 +325,7 @@ impl Oracle {
             repairs: &self.repairs,
             required_topology: &self.required_topology,
             spares: &self.spares,
+            neighbourhoods: &self.neighbourhoods,
             earmarks: &self.earmarks,
             quotas: &self.quotas,
             turns: &self.turns,

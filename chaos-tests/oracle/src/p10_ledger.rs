@@ -11,6 +11,7 @@ use crate::p6_admission::Admissions;
 use crate::p7_repairs::Repairs;
 use crate::p8_brought::Brought;
 use crate::p8_hard_constraints::objection;
+use crate::p8_neighbours::Neighbourhoods;
 use crate::p8_quota::Quotas;
 use crate::p11_preemption::Preemptions;
 use crate::quota::{QuotaTree, add, asks};
@@ -33,6 +34,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) repairs: &'a Repairs,
     pub(crate) required_topology: &'a RequiredTopology,
     pub(crate) spares: &'a Spares,
+    pub(crate) neighbourhoods: &'a Neighbourhoods,
     pub(crate) earmarks: &'a Earmarks,
     pub(crate) quotas: &'a Quotas,
     pub(crate) turns: &'a Turns,
@@ -115,6 +117,17 @@ impl Ledger<'_> {
         book.is_some_and(|book| objection(wish, book, 0, self.waiting.now_ms).is_none())
             && book.is_some_and(|book| !self.brought.may_keep_away(book))
             && !self.claims.is_unsettled(node)
+    }
+
+    /// Whether the tasks around it let one task of a group stand on a node, as far as that can be said: where several
+    /// are to be placed that bear on each other, nobody says so.
+    pub(crate) fn may_stand(&self, job: JobId, group: u16, wish: &GroupSpec, (node, tasks): (NodeId, u32)) -> bool {
+        let of_job = self.books.jobs.get(&job).into_iter().flat_map(|spec| &spec.groups);
+        let mut bears = of_job.filter(|_| tasks > 1).flat_map(|other| {
+            let asked = [&wish.neighbours, &other.neighbours].into_iter().flatten();
+            asked.filter(|asked| asked.is_about_own(&other.labels) || asked.is_about_own(&wish.labels))
+        });
+        bears.next().is_none() && self.neighbourhoods.keeps_away(self.books, (job, group), wish, node).is_none()
     }
 
     /// The nodes that take new tasks of a group.

@@ -120,6 +120,9 @@ fn best_of(ledger: &Ledger<'_>, (job, spec): (JobId, &JobSpec), enough: u32, roo
     let mut by_domain: BTreeMap<Vec<String>, u32> = BTreeMap::new();
     for node in ledger.open_nodes(&wish) {
         let Some(domain) = reach.domain(ledger, spec, node) else { continue };
+        if !ledger.may_stand(job, 0, &wish, (node, enough)) {
+            continue;
+        }
         let taken = by_domain.entry(domain).or_insert(0);
         let mut room = room(node);
         while *taken < enough && room.take(job, 0, &wish) {

@@ -127,7 +127,8 @@ impl Search<'_> {
 
     fn place_task(&mut self, group: usize, at: usize) -> bool {
         let wish = &self.wishes[group];
-        if !self.ledger.is_open(self.rooms[at].0, wish) {
+        let node = self.rooms[at].0;
+        if !self.ledger.is_open(node, wish) || !self.ledger.may_stand(self.job, group as u16, wish, (node, u32::MAX)) {
             return false;
         }
         let mut room = self.rooms[at].1.clone();

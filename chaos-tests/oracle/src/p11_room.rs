@@ -214,7 +214,12 @@ impl RoomCase<'_> {
             let known = self.case.known.spec(other).and_then(|spec| spec.groups.get(usize::from(group)));
             known.into_iter().for_each(|group| room.occupy(group, count));
         }
-        !self.kept.is_unsure(job, node)
+        let known = self.case.known;
+        let here = || self.rooms.iter().filter(|kept| kept.node == node);
+        // The victim may be in the way of a rule about other tasks.
+        let ruled = here().any(|kept| known.neighbourhoods.concern(known.books, (job, kept.group.0)));
+        !ruled
+            && !self.kept.is_unsure(job, node)
             && self.rooms.iter().filter(|kept| kept.node == node).all(|kept| {
                 let group = spec.groups.get(usize::from(kept.group.0));
                 group.is_some_and(|group| {

@@ -5,6 +5,7 @@
 
 use crate::books::{Books, Standing};
 use crate::p6_admission::Admissions;
+use crate::p8_neighbours::Neighbourhoods;
 use crate::p8_quota::Quotas;
 use crate::quota::{QuotaTree, add, asks, take};
 use crate::turns::Turns;
@@ -20,6 +21,7 @@ pub(crate) struct Known<'a> {
     pub(crate) turns: &'a Turns,
     pub(crate) admissions: &'a Admissions,
     pub(crate) quotas: &'a Quotas,
+    pub(crate) neighbourhoods: &'a Neighbourhoods,
 }
 
 /// How what is not known for sure is counted.

@@ -88,7 +88,7 @@ fn label<'a>(node: &'a NodeBook, key: &str) -> Option<&'a String> {
     }
 }
 
-fn meets(node: &NodeBook, term: &SelectorTerm) -> bool {
+pub(crate) fn meets(node: &NodeBook, term: &SelectorTerm) -> bool {
     let is_named = |field: &Requirement| field.values.contains(&node.spec.name);
     let says_something = !term.requirements.is_empty() || !term.fields.is_empty();
     let of_name = term.fields.iter().all(|field| is_named(field) != (field.operator == Operator::NotIn));

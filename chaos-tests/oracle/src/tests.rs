@@ -8,6 +8,7 @@ mod jobs;
 mod kept;
 mod leases;
 mod namespaces;
+mod neighbours;
 mod node_requests;
 mod nodes;
 mod owed_room;

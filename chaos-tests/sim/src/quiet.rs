@@ -135,5 +135,7 @@ fn kind(cell: &Cell, miss: &Miss) -> Why {
         Miss::Resource(resource) => Why::Resource(cell.resources().name(*resource).to_string()),
         Miss::Port(port) => Why::Port(*port),
         Miss::OutsideTopology | Miss::TopologyDomain | Miss::Devices(_) | Miss::LimitPerNode | Miss::Held => Why::Other,
+        Miss::PodAffinity(_) | Miss::PodAntiAffinity(_) => Why::Other,
+        Miss::PodTopologySpread(_) | Miss::SpreadLabel(_) => Why::Other,
     }
 }

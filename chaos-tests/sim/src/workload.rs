@@ -3,6 +3,7 @@
 mod jobs;
 mod lines;
 mod namespaces;
+mod neighbours;
 mod preemption;
 mod profiles;
 mod ready;
@@ -11,6 +12,7 @@ mod subqueues;
 pub(crate) use jobs::job;
 pub(crate) use lines::{Lines, Stop};
 pub(crate) use namespaces::Namespaces;
+pub(crate) use neighbours::NeighbourRules;
 use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 pub(crate) use ready::ReadyTimes;

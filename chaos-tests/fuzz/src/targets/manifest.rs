@@ -22,7 +22,11 @@ const FILES: [&str; 5] = [
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, text)) = input.split_first() else { return };
     let name = NAMES[usize::from(choice & 3)];
-    let dialect = if choice & 4 == 0 { Dialect::Ohm } else { Dialect::Kubernetes };
+    let dialect = match choice & 12 {
+        0 | 8 => Dialect::Ohm,
+        4 => Dialect::Kubernetes,
+        _ => Dialect::KubernetesInFull,
+    };
     let verdicts = parse_files(dialect, &[(name, text)]).remove(0);
     assert_eq!(verdicts, by_two(dialect, name, text), "read by two it says something else");
     for verdict in verdicts {

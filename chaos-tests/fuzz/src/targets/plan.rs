@@ -11,7 +11,7 @@ const DIVIDER: &str = "--jobs";
 const TASKS_MAX: u64 = 2_000;
 const NODES_ADDED_MAX: u32 = 20;
 /// Text cases of other tests, in the same form.
-const CASES: [&str; 8] = [
+const CASES: [&str; 9] = [
     include_str!("../../../../schedulers/offline/tests/cases/placing.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/kubernetes.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/people.txt"),
@@ -20,6 +20,7 @@ const CASES: [&str; 8] = [
     include_str!("../../../../schedulers/offline/tests/cases/ignored.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/queues.txt"),
     include_str!("../../../../schedulers/offline/tests/cases/running.txt"),
+    include_str!("../../../../schedulers/offline/tests/cases/scores.txt"),
 ];
 
 pub(crate) fn run(input: &[u8]) {
@@ -41,7 +42,11 @@ pub(crate) fn run(input: &[u8]) {
 /// The documents that can be read; a person would be told of the others.
 fn documents(text: &str) -> Vec<Document> {
     let name = if text.trim_start().starts_with(['{', '[']) { "a.json" } else { "a.yaml" };
-    parse_files(Dialect::Kubernetes, &[(name, text.as_bytes())]).remove(0).into_iter().filter_map(Result::ok).collect()
+    parse_files(Dialect::KubernetesInFull, &[(name, text.as_bytes())])
+        .remove(0)
+        .into_iter()
+        .filter_map(Result::ok)
+        .collect()
 }
 
 fn tasks(documents: &[Document]) -> u64 {

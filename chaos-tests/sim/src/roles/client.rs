@@ -211,6 +211,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     stage.knobs.lines.hurry(&stage.dice, &mut job);
     stage.knobs.subqueues.name(&mut job);
     stage.knobs.namespaces.enter(&mut job);
+    stage.knobs.neighbour_rules.settle(&mut job);
     job
 }
 
@@ -224,6 +225,7 @@ fn settle_lines(command: &mut Command, stage: &Stage) {
             stage.knobs.namespaces.settle(&stage.dice, spec);
         }
         Command::UpdateJob { spec, .. } => {
+            stage.knobs.neighbour_rules.change(&stage.dice, spec);
             stage.knobs.lines.hurry(&stage.dice, spec);
             stage.knobs.subqueues.name(spec);
         }

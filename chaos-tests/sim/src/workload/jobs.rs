@@ -146,6 +146,8 @@ fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
     let limits = requests.iter().filter(|_| count.is_multiple_of(2)).map(more).collect();
     GroupSpec {
         name: name.into(),
+        labels: Default::default(),
+        neighbours: None,
         count,
         min_count,
         elastic: !gang || dice.chance(300),

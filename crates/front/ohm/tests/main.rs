@@ -16,6 +16,7 @@ mod heads;
 mod kept;
 mod live;
 mod memory;
+mod neighbours;
 mod outages;
 mod owed_room;
 mod plan;
