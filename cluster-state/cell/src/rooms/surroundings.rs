@@ -4,7 +4,7 @@
 
 use crate::rooms::room::Asker;
 use crate::rooms::what_if::WhatIf;
-use crate::state::task_counts::asks::MeansOwn;
+use crate::state::task_counts::asks::{SpreadAsk, Stand};
 use crate::state::task_counts::counter::CounterId;
 use crate::state::task_counts::counts::Neighbourhood;
 use crate::state::task_counts::ground::Ground;
@@ -34,7 +34,7 @@ pub enum Change {
 #[derive(Debug)]
 struct Term<'a> {
     ground: &'a Ground,
-    kind: Kind,
+    kind: Kind<'a>,
     /// Whether tasks of the group are counted.
     moves: bool,
     /// Tasks by domain.
@@ -42,16 +42,14 @@ struct Term<'a> {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum Kind<'a> {
     /// There must be tasks.
     Near,
     /// There must be none; `alone` where tasks of the group keep each other away.
     Far { alone: bool },
     /// There may be so many more than in the domain with the fewest.
     Spread {
-        max_skew: u32,
-        needs_domains: u32,
-        means_own: bool,
+        ask: &'a SpreadAsk,
         /// How many domains have so many tasks; those without a node that counts are left out.
         levels: BTreeMap<u32, u32>,
     },
@@ -76,12 +74,7 @@ impl<'a> Asker<'a> {
         }
         for ask in asks.into_iter().flat_map(|asks| &asks.spread) {
             let counted = near.counts_own(ask.counter);
-            let kind = Kind::Spread {
-                max_skew: ask.max_skew,
-                needs_domains: ask.min_domains,
-                means_own: counted || ask.means_own == MeansOwn::Always,
-                levels: BTreeMap::new(),
-            };
+            let kind = Kind::Spread { ask, levels: BTreeMap::new() };
             terms.extend(Term::new(&near, what, ask.counter, kind, counted));
         }
         let is_near = |term: &&Term<'_>| matches!(term.kind, Kind::Near);
@@ -128,7 +121,7 @@ impl Surroundings<'_> {
 }
 
 impl<'a> Term<'a> {
-    fn new(near: &Neighbourhood<'a>, what: WhatIf<'a>, id: CounterId, kind: Kind, moves: bool) -> Option<Self> {
+    fn new(near: &Neighbourhood<'a>, what: WhatIf<'a>, id: CounterId, kind: Kind<'a>, moves: bool) -> Option<Self> {
         let counter = near.counter(id)?;
         let ground = near.ground(counter)?;
         let mut counts = vec![0; ground.slots()];
@@ -160,30 +153,11 @@ impl<'a> Term<'a> {
                 }
             }
             Kind::Spread { .. } if domain.is_none() => 0,
-            Kind::Spread { max_skew, needs_domains, means_own, levels } => {
+            Kind::Spread { ask, levels } => {
                 let grows = self.moves && self.ground.counted_domain(node).is_some();
-                let at_level = |level: &u32| u32::from(grows && *level == count);
-                let fewest =
-                    levels.iter().find(|(level, domains)| **domains > at_level(level)).map(|(level, _)| *level);
-                let fewest = match fewest {
-                    _ if self.ground.width() < *needs_domains => 0,
-                    Some(fewest) => fewest,
-                    None if grows => return u32::MAX,
-                    None => 0,
-                };
-                let left = i64::from(*max_skew) + i64::from(fewest) - i64::from(count);
-                match left {
-                    _ if !means_own => {
-                        if left >= 0 {
-                            u32::MAX
-                        } else {
-                            0
-                        }
-                    }
-                    ..1 => 0,
-                    _ if !grows => u32::MAX,
-                    _ => u32::try_from(left).unwrap_or(u32::MAX),
-                }
+                let own = |level: &u32| u32::from(grows && *level == count);
+                let fewest = levels.iter().find(|(level, domains)| **domains > own(level)).map(|(level, _)| *level);
+                ask.room(Stand { width: self.ground.width(), count, fewest, is_counted: self.moves, grows })
             }
         }
     }

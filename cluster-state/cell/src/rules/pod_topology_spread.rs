@@ -3,7 +3,7 @@
 use crate::rooms::room::{Asker, Room};
 use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
-use crate::state::task_counts::asks::{MeansOwn, SpreadAsk};
+use crate::state::task_counts::asks::{SpreadAsk, Stand};
 use crate::state::task_counts::counts::Neighbourhood;
 use ohm_model::{ConflictReason, NodeId};
 
@@ -22,33 +22,11 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32)
 fn tasks(near: &Neighbourhood<'_>, what: WhatIf<'_>, ask: &SpreadAsk, node: NodeId) -> u32 {
     let Some(ground) = near.ground_of(ask.counter) else { return 0 };
     let Some(domain) = ground.domain(node) else { return 0 };
-    let count = i64::from(near.count(what, ask.counter, domain));
     let is_counted = near.counts_own(ask.counter);
-    let means_own = is_counted || ask.means_own == MeansOwn::Always;
     let grows = is_counted && ground.counted_domain(node).is_some();
-    let is_narrow = ground.width() < ask.min_domains;
-    // Where each task that is placed counts, the domain is the one with the fewest only while it is no fuller than all
-    // others.
-    let fewest = match near.fewest(what, ask.counter, Some(domain).filter(|_| grows)) {
-        _ if is_narrow => 0,
-        Some(fewest) => i64::from(fewest),
-        None if grows => return u32::MAX,
-        None => 0,
-    };
-    let left = i64::from(ask.max_skew) + fewest - count;
-    match left {
-        // Tasks that the constraint does not count leave the domain as it is.
-        _ if !means_own => {
-            if left >= 0 {
-                u32::MAX
-            } else {
-                0
-            }
-        }
-        ..1 => 0,
-        _ if !grows => u32::MAX,
-        _ => u32::try_from(left).unwrap_or(u32::MAX),
-    }
+    let fewest = near.fewest(what, ask.counter, Some(domain).filter(|_| grows));
+    let count = near.count(what, ask.counter, domain);
+    ask.room(Stand { width: ground.width(), count, fewest, is_counted, grows })
 }
 
 pub(super) fn miss(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: ConflictReason) -> Miss {

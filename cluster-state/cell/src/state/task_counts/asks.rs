@@ -15,6 +15,44 @@ pub(crate) struct SpreadAsk {
     pub(crate) means_own: MeansOwn,
 }
 
+/// What stands under one constraint, as one node finds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stand {
+    /// How many domains have a node that counts.
+    pub(crate) width: u32,
+    /// Tasks in the node's own domain.
+    pub(crate) count: u32,
+    /// Tasks in the domain with the fewest; without the own one where that grows, and nothing where there is no other.
+    pub(crate) fewest: Option<u32>,
+    /// Whether tasks of the group are what its counter counts.
+    pub(crate) is_counted: bool,
+    /// Whether tasks that are placed on the node are counted in its domain.
+    pub(crate) grows: bool,
+}
+
+impl SpreadAsk {
+    /// How many more tasks of the group it lets onto the node, placed one after the other: where each of them counts,
+    /// the domain is the one with the fewest only while it is no fuller than all others.
+    pub(crate) fn room(&self, stand: Stand) -> u32 {
+        let Stand { width, count, fewest, is_counted, grows } = stand;
+        let fewest = match fewest {
+            _ if width < self.min_domains => 0,
+            Some(fewest) => fewest,
+            None if grows => return u32::MAX,
+            None => 0,
+        };
+        let left = i64::from(self.max_skew) + i64::from(fewest) - i64::from(count);
+        let means_own = is_counted || self.means_own == MeansOwn::Always;
+        match left {
+            // Tasks that the constraint does not mean leave the domain as it is.
+            _ if !means_own && left >= 0 => u32::MAX,
+            ..1 => 0,
+            _ if !grows => u32::MAX,
+            _ => u32::try_from(left).unwrap_or(u32::MAX),
+        }
+    }
+}
+
 /// Whether a constraint counts the tasks of the group that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeansOwn {
