@@ -219,19 +219,14 @@ impl Neighbourhoods {
 
 /// Every task that stands, with where and as what.
 fn standing(books: &Books) -> Vec<Stands<'_>> {
-    let groups = |(id, job): (&JobId, &'_ JobSpec)| -> Vec<(JobId, u16)> {
-        // A group that is gone may have tasks that stop.
-        (0..job.groups.len() as u16).map(|group| (*id, group)).collect()
-    };
-    let all = books.jobs.iter().flat_map(|(id, job)| groups((id, job)));
     let mut standing = Vec::new();
-    for (id, group) in all {
-        let Some(job) = books.jobs.get(&id) else { continue };
-        let Some(spec) = job.groups.get(usize::from(group)) else { continue };
-        for (task, there) in books.live(id, group) {
-            let Some(node) = books.nodes.get(&there.node) else { continue };
-            let task = (id, group, task);
-            standing.push(Stands { task, node, stopping: there.stopping, job, labels: &spec.labels });
+    for (&id, job) in &books.jobs {
+        for (group, spec) in (0u16..).zip(&job.groups) {
+            for (task, there) in books.live(id, group) {
+                let Some(node) = books.nodes.get(&there.node) else { continue };
+                let task = (id, group, task);
+                standing.push(Stands { task, node, stopping: there.stopping, job, labels: &spec.labels });
+            }
         }
     }
     standing

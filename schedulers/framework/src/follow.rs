@@ -40,7 +40,8 @@ impl<P: Planner> SchedulerCore<P> {
         let (cell, told) = (self.follower.cell(), (applied.jobs.as_slice(), applied.events.as_slice()));
         self.abroad.note(&mut self.backlog, (cell, &self.shards, &self.size), told);
         let rules = has_neighbour_rules(self.follower.cell());
-        if kinds.queues || kinds.profiles || std::mem::replace(&mut self.neighbour_rules, rules) != rules {
+        let other_kin = std::mem::replace(&mut self.neighbour_rules, rules) != rules;
+        if kinds.queues || kinds.profiles || other_kin {
             // Queues may have other quota and other roots; what found no room may find some by other strategies.
             self.rebuild();
         } else {
