@@ -3,7 +3,7 @@
 
 use crate::view::{Board, View};
 use ohm_cell::{Cell, HeldUsage, Job, Overlay, drop_preemption, is_ordered_by_usage, lay_preemption};
-use ohm_model::{FlavorResource, JobId, NodeId, SessionId, Transaction};
+use ohm_model::{FlavorResource, JobId, NodeId, Nomination, SessionId, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ impl<'a> Jobs<'a> {
 
 impl Holds {
     /// Holds what `transaction` will take: its rows, the quota that it reserves beyond what runs of its jobs already,
-    /// the room that tasks on the move will have reserved, and its spares. Rows of jobs or groups that do not exist
-    /// take nothing. Hand what comes back to [`Holds::give_back`].
+    /// the room that tasks on the move, or a preemptor, will have reserved, and its spares. Rows of jobs or groups that
+    /// do not exist take nothing. Hand what comes back to [`Holds::give_back`].
     pub fn take(&mut self, cell: &Cell, transaction: &Transaction) -> Taken {
         let (mut taken, from) = (Taken::default(), self.over.savepoint());
         let jobs = Jobs::of(cell, transaction);
@@ -74,7 +74,9 @@ impl Holds {
             let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
             self.charge(cell, job, (&missing.collect::<Vec<_>>(), 1), &mut taken);
         }
-        for room in transaction.nominate.iter().filter(|room| room.is_move() || room.is_spare()) {
+        // What a preemptor stands on once its victims have ended is no room for whom these count as ended, either.
+        let is_taken = |room: &&Nomination| room.is_move() || room.is_spare() || room.is_preemptor();
+        for room in transaction.nominate.iter().filter(is_taken) {
             let Some(job) = job(room.job) else { continue };
             let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { continue };
             self.over.take_nominated(cell, job, room);

@@ -178,10 +178,12 @@ impl<T> Follower<T> {
                 self.member.see_peers(now_ms, &peers, effects);
             }
         }
-        let sessions = self.cell.sessions();
+        let (sessions, own) = (self.cell.sessions(), self.member.session());
         for (&lease, told) in &mut self.leases_told {
             let LeaseState { holder, epoch, renewed } = sessions.lease(lease);
-            let waits = |holder: &SessionId| self.waits_for_former || !sessions.is_superseded(*holder);
+            // A former request to open a session may arrive late, so that a later one of the same name is nobody's.
+            let waits =
+                |holder: &SessionId| own == Some(*holder) || self.waits_for_former || !sessions.is_superseded(*holder);
             let seen = LeaseSeen { lease, holder: holder.filter(waits), epoch, renewed };
             if told.replace(seen) != Some(seen) {
                 self.member.see_lease(now_ms, seen, effects);

@@ -129,6 +129,11 @@ impl Nomination {
         self.purpose == Purpose::Spare
     }
 
+    /// Whether it is for a job for which others stop.
+    pub fn is_preemptor(&self) -> bool {
+        matches!(self.purpose, Purpose::Preemptor { .. })
+    }
+
     /// Whether it is for the head of a line.
     pub fn is_head(&self) -> bool {
         matches!(self.purpose, Purpose::Head { .. })

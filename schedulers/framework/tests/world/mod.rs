@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub const STEP_MS: u64 = 20;
+/// How many transactions of one scheduler may be under way.
+pub const IN_FLIGHT: usize = 4;
 
 /// Something on its way to a replica.
 enum Mail {
@@ -92,7 +94,7 @@ impl World {
         let number = self.replicas.len();
         let mut config = SchedulerConfig::new(name);
         (config.lease_ms, config.resend_ms, config.resend_ms_max) = (2_000, 200, 800);
-        (config.jobs_per_pass, config.transactions_in_flight) = (1 + self.dice.below(6) as usize, 4);
+        (config.jobs_per_pass, config.transactions_in_flight) = (1 + self.dice.below(6) as usize, IN_FLIGHT);
         (config.rows_per_pass, config.sweep_ms) = (1 + self.dice.below(20) as usize, self.sweep_ms);
         config.transaction_bytes = 200 + self.dice.below(2_000) as usize;
         let dice = self.dice.fork();
