@@ -37,6 +37,7 @@ pub use rooms::order::{
 };
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::planned_rooms::PlannedRooms;
+pub use rooms::preferences::{Lack, Preferences};
 pub use rooms::quota_if::{QuotaIf, borrowing_of, holders, preemptions};
 pub use rooms::reads::{live_run, live_runs, namespaces};
 pub use rooms::room::{Asker, Room, Wish};

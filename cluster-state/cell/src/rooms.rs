@@ -12,6 +12,7 @@ pub(crate) mod nominations;
 pub(crate) mod order;
 pub(crate) mod overlay;
 pub(crate) mod planned_rooms;
+pub(crate) mod preferences;
 mod promised;
 pub(crate) mod quota_if;
 pub(crate) mod reads;

@@ -1,6 +1,6 @@
-//! Laying a group over nodes beside the tasks around it, where rules about other tasks keep it away from nodes: one
-//! step after the other, as each task changes what the next one finds. Spots are in the order in which the tasks are
-//! handed out, so a node may be there more than once, and so the log judges them.
+//! Laying a group over nodes beside the tasks around it, where rules about other tasks keep it away from nodes or make
+//! some of them better: one step after the other, as each task changes what the next one finds. Under rules spots are
+//! in the order in which the tasks are handed out, so a node may be there more than once, and so the log judges them.
 
 use crate::amount::{Amount, Spots};
 use crate::search::Search;
@@ -16,11 +16,15 @@ struct Known {
     given: u32,
     /// How many it takes, whatever tasks are around.
     room: u32,
+    /// Its last spot.
+    spot: Option<usize>,
 }
 
-/// As many of `amount.most` tasks as fit: best nodes first, or for a group that spreads fewest of its tasks first.
+/// As many of `amount.most` tasks as fit: best nodes first, or for a group that spreads fewest of its tasks first. What
+/// the group prefers of the tasks around it goes before that, and is weighed anew for each task.
 pub(crate) fn beside(search: &mut Search<'_>, subject: &Subject<'_>, amount: &Amount, dice: &mut Prng) -> Spots {
-    let spreads = subject.spec.spread == SpreadMode::Spread;
+    let single = search.weighs_each_task();
+    let spreads = subject.spec.spread == SpreadMode::Spread && !single;
     let (mut known, mut aside) = (BTreeMap::new(), BTreeMap::<u32, Vec<NodeId>>::new());
     let (mut spots, mut level, mut rest) = (Spots::new(), 0, amount.most);
     while rest > 0 && (spots.len() < amount.nodes || amount.most - rest < amount.least) {
@@ -32,11 +36,11 @@ pub(crate) fn beside(search: &mut Search<'_>, subject: &Subject<'_>, amount: &Am
         };
         let found = known.entry(node).or_insert_with(|| {
             let standing = if spreads { subject.live_on(node) } else { 0 };
-            Known { standing, given: 0, room: search.room_alone(node) }
+            Known { standing, given: 0, room: search.room_alone(node), spot: None }
         });
         let left = found.room.saturating_sub(found.given);
         let room = search.room_beside(node, left.min(rest));
-        let count = if spreads { room.min(1) } else { room };
+        let count = if spreads || single { room.min(1) } else { room };
         if count == 0 {
             search.close(node);
             continue;
@@ -50,7 +54,7 @@ pub(crate) fn beside(search: &mut Search<'_>, subject: &Subject<'_>, amount: &Am
         }
         found.given += count;
         rest -= count;
-        hand_out(&mut spots, node, count);
+        hand_out(&mut spots, search, (node, found), count);
         search.give(node, count);
         if left == count {
             search.close(node);
@@ -63,10 +67,11 @@ pub(crate) fn beside(search: &mut Search<'_>, subject: &Subject<'_>, amount: &Am
 
 /// As [`beside`], on these nodes alone: where room is nominated.
 pub(crate) fn beside_among(search: &mut Search<'_>, subject: &Subject<'_>, nodes: &[NodeId], amount: &Amount) -> Spots {
-    let spreads = subject.spec.spread == SpreadMode::Spread;
+    let single = search.weighs_each_task();
+    let spreads = subject.spec.spread == SpreadMode::Spread && !single;
     let look = |node: &NodeId| {
         let standing = if spreads { subject.live_on(*node) } else { 0 };
-        (*node, Known { standing, given: 0, room: search.room_alone(*node) })
+        (*node, Known { standing, given: 0, room: search.room_alone(*node), spot: None })
     };
     let mut open: BTreeMap<NodeId, Known> = nodes.iter().map(look).collect();
     let (mut spots, mut rest) = (Spots::new(), amount.most);
@@ -79,18 +84,23 @@ pub(crate) fn beside_among(search: &mut Search<'_>, subject: &Subject<'_>, nodes
         let best = open.iter_mut().filter(|found| room(found) > 0).min_by_key(rank);
         let Some((node, known)) = best else { break };
         let room = search.room_beside(*node, (known.room - known.given).min(rest));
-        let count = if spreads { 1 } else { room };
+        let count = if spreads || single { 1 } else { room };
         known.given += count;
         rest -= count;
-        hand_out(&mut spots, *node, count);
+        hand_out(&mut spots, search, (*node, known), count);
         search.give(*node, count);
     }
     spots
 }
 
-fn hand_out(spots: &mut Spots, node: NodeId, count: u32) {
-    match spots.last_mut() {
-        Some((last, more)) if *last == node => *more += count,
-        _ => spots.push((node, count)),
+/// Adds to the node's last spot, unless other nodes came after it and the order of tasks matters.
+fn hand_out(spots: &mut Spots, search: &Search<'_>, (node, known): (NodeId, &mut Known), count: u32) {
+    let usable = known.spot.filter(|spot| !search.is_surrounded() || spot + 1 == spots.len());
+    match usable.and_then(|spot| spots.get_mut(spot)) {
+        Some((_, more)) => *more += count,
+        None => {
+            known.spot = Some(spots.len());
+            spots.push((node, count));
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! job train class=tas queue=team priority=5
 //! group workers count=4 min=2 cpu=2 gpu=500m max=1 ports=80,443 spread elastic topology=required:rack with=x
 //! + label=app:web far=app:web@zone near=app:db@rack even=app:web@rack*2   (rules about other tasks; at most 2 more)
+//! + likes=app:web@zone*5 likes=app:db@rack*-2 evenly=app:web@zone   (what is only preferred)
 //! + select=zone:z1 affinity=disk:ssd,nvme prefer=10:zone:z2 tolerate=dedicated
 //! place train                    (plans it with the planner at hand and commits the plan)
 //! nominate train a 2             (keeps room on a node for two tasks of its first group)

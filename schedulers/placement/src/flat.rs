@@ -19,7 +19,7 @@ impl Placer {
         let (table, index) = self.parts(slot);
         let mut search = Search::new(subject, table, index, choice);
         let spots = match subject.spec.spread {
-            _ if search.is_surrounded() => beside(&mut search, subject, amount, dice),
+            _ if search.goes_step_by_step() => beside(&mut search, subject, amount, dice),
             SpreadMode::Pack => pack(&mut search, amount, dice),
             SpreadMode::Spread => spread(&mut search, subject, amount, dice),
         };
@@ -33,7 +33,7 @@ impl Placer {
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
         let mut search = Search::new(subject, table, index, choice);
-        if search.is_surrounded() {
+        if search.goes_step_by_step() {
             return beside_among(&mut search, subject, nodes, amount);
         }
         let mut open: Vec<(u32, i32, NodeId, u32)> = nodes

@@ -57,6 +57,16 @@ impl Bests {
         self.unresolve();
     }
 
+    /// The lowest bound.
+    pub(crate) fn bound(&self) -> i32 {
+        lowest(&self.score)
+    }
+
+    /// The best node of a block that is resolved.
+    pub(crate) fn node_of(&self, block: usize) -> NodeId {
+        NodeId(self.node[block])
+    }
+
     /// Keeps the bounds and forgets which node each is of.
     pub(crate) fn unresolve(&mut self) {
         let open = self.node.iter_mut().zip(&self.score).filter(|(_, score)| **score != REFUSED);
@@ -126,6 +136,7 @@ impl ShapeIndex {
 }
 
 /// One look-up: the demand, the table it is about, and which nodes are out of question for this group.
+#[derive(Clone, Copy)]
 pub(crate) struct Lookup<'a, 'v> {
     pub(crate) demand: &'a Demand,
     pub(crate) table: &'a NodeTable,
@@ -136,6 +147,8 @@ pub(crate) struct Lookup<'a, 'v> {
     pub(crate) domains: Option<&'a DomainCosts<'v>>,
     /// The tasks around the group.
     pub(crate) around: Option<&'a Surroundings<'v>>,
+    /// Whether it is one side that is looked at, of which it is known what domains of several nodes say.
+    pub(crate) by_side: bool,
 }
 
 impl Lookup<'_, '_> {
@@ -160,7 +173,8 @@ impl Lookup<'_, '_> {
         Some(near.unwrap_or((score, NodeId(bests.node[block]))))
     }
 
-    fn best_block(&self, bests: &mut Bests, start: usize) -> Option<(i32, usize)> {
+    /// The lowest score, and the block whose best node has it.
+    pub(crate) fn best_block(&self, bests: &mut Bests, start: usize) -> Option<(i32, usize)> {
         loop {
             let bound = lowest(&bests.score);
             if bound == REFUSED {
@@ -218,13 +232,21 @@ impl Lookup<'_, '_> {
                 asked[at]
             }
         };
-        alone.saturating_add(self.domains.map_or(0, |domains| domains.of(node)))
+        alone.saturating_add(self.domain_cost(node))
+    }
+
+    fn domain_cost(&self, node: NodeId) -> i32 {
+        let cost = |domains: &DomainCosts<'_>| match self.by_side {
+            true => domains.of_domains(node, false),
+            false => domains.of(node),
+        };
+        self.domains.map_or(0, cost)
     }
 
     /// The same without anything remembered.
     pub(crate) fn late_cost_anew(&self, node: NodeId) -> i32 {
         let alone = if self.demand.asks_nodes() { self.demand.node_cost(self.view, node) } else { 0 };
-        alone.saturating_add(self.domains.map_or(0, |domains| domains.of(node)))
+        alone.saturating_add(self.domain_cost(node))
     }
 
     fn open_scores(&self, block: usize) -> [i32; BLOCK] {
@@ -239,7 +261,8 @@ impl Lookup<'_, '_> {
         }
         if let Some(around) = self.around {
             for (at, score) in scores.iter_mut().enumerate().filter(|(_, score)| **score != REFUSED) {
-                let room = around.room(NodeId((block * BLOCK + at) as u32), 1);
+                let node = NodeId((block * BLOCK + at) as u32);
+                let room = if self.by_side { around.room_by_itself(node, 1) } else { around.room(node, 1) };
                 *score = if room == 0 { REFUSED } else { *score };
             }
         }

@@ -33,6 +33,7 @@ mod rows;
 pub mod score;
 mod search;
 mod seek;
+mod sides;
 mod subject;
 mod table;
 mod together;

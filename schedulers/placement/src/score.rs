@@ -8,7 +8,9 @@
 mod balanced_allocation;
 mod costs;
 pub(crate) mod device_packing;
+mod domains;
 mod fragmentation_gradient;
+mod inter_pod_affinity;
 pub(crate) mod keep_devices;
 mod node_affinity;
 pub(crate) mod node_resources_fit;
@@ -17,8 +19,8 @@ mod taint_toleration;
 
 pub use costs::{AskClass, AskNode, ClassQuestion, Lost, NodeQuestion};
 pub(crate) use costs::{Costs, Scoring};
+pub(crate) use domains::DomainCosts;
 use node_resources_fit::Fit;
-pub(crate) use pod_topology_spread::DomainCosts;
 
 use ohm_model::{SchedulingProfile, Score};
 
@@ -31,6 +33,8 @@ pub enum Granularity {
     Class(AskClass),
     /// Of each node that is the best of its block as far as columns and class show.
     Node(AskNode),
+    /// The same, about what the cell is typically asked for: never where nobody asks for devices.
+    Typical(AskNode),
     /// Of each domain, by tasks that stand there and that the search gives it.
     Domain,
 }
@@ -53,7 +57,8 @@ pub const TABLE: &[Entry] = &[
     Entry { name: "KeepDevices", granularity: Granularity::Class(keep_devices::lost) },
     Entry { name: "NodeResourcesBalancedAllocation", granularity: Granularity::Node(balanced_allocation::lost) },
     Entry { name: "PodTopologySpread", granularity: Granularity::Domain },
-    Entry { name: "FragmentationGradient", granularity: Granularity::Node(fragmentation_gradient::lost) },
+    Entry { name: "InterPodAffinity", granularity: Granularity::Domain },
+    Entry { name: "FragmentationGradient", granularity: Granularity::Typical(fragmentation_gradient::lost) },
 ];
 
 /// The line of `score`.
@@ -66,16 +71,20 @@ impl Scoring {
         let mut scoring = Scoring::default();
         for weighted in profile.scores.iter().filter(|weighted| weighted.weight > 0) {
             let weight = weighted.weight;
-            scoring.asks_typical |= weighted.score == Score::FragmentationGradient;
             match (&weighted.score, entry(&weighted.score).map(|entry| entry.granularity)) {
                 (score, Some(Granularity::Class(lost))) => {
                     scoring.classes.push((weight, lost));
                     scoring.keeping += if *score == Score::KeepDevices { weight } else { 0 };
                 }
                 (_, Some(Granularity::Node(lost))) => scoring.nodes.push((weight, lost)),
+                (_, Some(Granularity::Typical(lost))) => scoring.of_typical.push((weight, lost)),
                 (Score::NodeResourcesFit { strategy }, _) => scoring.fit = Some(Fit { weight, strategy: *strategy }),
                 (Score::DevicePacking, _) => scoring.breaking = weight,
-                (Score::PodTopologySpread { topology_key }, _) => scoring.domains.push((weight, topology_key.clone())),
+                (Score::PodTopologySpread { topology_key }, _) => {
+                    scoring.asked_spread = scoring.asked_spread.max(weight);
+                    scoring.domains.extend(topology_key.iter().map(|key| (weight, key.clone())));
+                }
+                (Score::InterPodAffinity, _) => scoring.affinity = weight,
                 (_, Some(Granularity::Columns | Granularity::Domain) | None) => {}
             }
         }

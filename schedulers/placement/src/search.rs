@@ -4,6 +4,7 @@
 use crate::demand_key::REFUSED;
 use crate::index::{Bests, Choice, Lookup, ShapeIndex};
 use crate::score::DomainCosts;
+use crate::sides::{Sides, place};
 use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable, kind_of};
 use ohm_cell::{Change, Surroundings};
@@ -17,6 +18,9 @@ pub(crate) struct Search<'a> {
     choice: Choice,
     /// The group's own picture of the blocks, made when its first node is closed.
     own: Option<(Bests, Vec<u64>)>,
+    /// In its place one for each side, made when a task that is given away changes what a side may have or costs;
+    /// nothing within where there are too many.
+    sides: Option<Option<Sides>>,
     /// What domains cost the group.
     domains: Option<DomainCosts<'a>>,
     /// The tasks around the group, with those that the search has given away.
@@ -40,8 +44,19 @@ impl<'a> Search<'a> {
         let plain = index.demand.is_plain() && subject.fence.is_none() && !subject.shape.counts_own_tasks();
         let domains = DomainCosts::new(index.demand.costs(), subject);
         let singled = Vec::new();
-        let mut search =
-            Search { subject, table, index, choice, own: None, domains, around, singled, plain, examined: 1 };
+        let mut search = Search {
+            subject,
+            table,
+            index,
+            choice,
+            own: None,
+            sides: None,
+            domains,
+            around,
+            singled,
+            plain,
+            examined: 1,
+        };
         search.forget_resolved();
         search.look_at_singled();
         search
@@ -69,23 +84,51 @@ impl<'a> Search<'a> {
         let score = self.index.demand.score_one(self.table, node, kind_of(&self.subject.view, node));
         let demand = &self.index.demand;
         let (view, domains) = (&self.subject.view, self.domains.as_ref());
-        let lookup = Lookup { demand, table: self.table, view, closed: &[], domains, around: None };
+        let lookup = Lookup { demand, table: self.table, view, closed: &[], domains, around: None, by_side: false };
         if score == REFUSED { REFUSED } else { score.saturating_add(lookup.late_cost_anew(node)).min(REFUSED - 1) }
     }
 
     /// Takes note that the group was given `tasks` on `node`: domains cost more from now on.
     pub(crate) fn give(&mut self, node: NodeId, tasks: u32) {
-        if let Some(domains) = &mut self.domains {
-            domains.note(node, tasks);
-            self.forget_resolved();
+        let (sides_cheaper, nodes_cheaper) =
+            self.domains.as_mut().map_or((false, false), |domains| domains.note(node, tasks));
+        let change = self.around.as_mut().map_or(Change::default(), |around| around.give(node, tasks));
+        if self.domains.is_some() {
             self.rank_singled();
         }
-        let change = self.around.as_mut().map_or(Change::None, |around| around.give(node, tasks));
-        match (change, &mut self.own) {
-            (Change::Nodes, Some((own, _))) => own.take_bounds(&self.index.bests),
-            (Change::Node, _) => self.rescan(node),
-            _ => {}
+        if change.sides || self.domains.as_ref().is_some_and(DomainCosts::moves_sides) {
+            self.take_sides();
         }
+        let others = nodes_cheaper || change.nodes;
+        match &mut self.sides {
+            Some(Some(sides)) if others => sides.take_bounds(&self.index.bests),
+            Some(Some(_)) if change.node || self.domains.is_some() => self.rescan(node),
+            Some(Some(_)) => {}
+            Some(None) | None => {
+                if self.domains.is_some() {
+                    self.forget_resolved();
+                }
+                match &mut self.own {
+                    Some((own, _)) if others || sides_cheaper || change.sides => own.take_bounds(&self.index.bests),
+                    _ if change.node => self.rescan(node),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Looks at the nodes by side from now on, unless there are too many sides.
+    fn take_sides(&mut self) {
+        if self.sides.is_some() {
+            return;
+        }
+        let (around, domains) = (self.around.as_ref(), self.domains.as_ref());
+        let marks = |node: NodeId, mark: &mut Vec<u64>| {
+            around.iter().for_each(|around| around.side(node, mark));
+            domains.iter().for_each(|domains| domains.side(node, mark));
+        };
+        let closed: &[u64] = self.own.as_ref().map_or(&[], |(_, closed)| closed);
+        self.sides = Some(Sides::new(self.table.blocks(), marks, (&self.index.bests, closed)));
     }
 
     /// Where domains cost something, what was found without that is a bound and no answer.
@@ -120,6 +163,16 @@ impl<'a> Search<'a> {
         self.around.is_some()
     }
 
+    /// Whether each task that is given away may change which nodes others may have, or which are best.
+    pub(crate) fn goes_step_by_step(&self) -> bool {
+        self.is_surrounded() || self.weighs_each_task()
+    }
+
+    /// Whether each task that is given away may change which nodes are best.
+    pub(crate) fn weighs_each_task(&self) -> bool {
+        self.domains.as_ref().is_some_and(DomainCosts::moves)
+    }
+
     /// The best node that is still open. It takes a task of this shape; whether it takes one of this group,
     /// [`Search::room`] knows.
     pub(crate) fn next(&mut self, dice: &mut Prng) -> Option<NodeId> {
@@ -129,8 +182,11 @@ impl<'a> Search<'a> {
             None => (bests, &[]),
         };
         let (view, domains, around) = (&self.subject.view, self.domains.as_ref(), self.around.as_ref());
-        let lookup = Lookup { demand, table: self.table, view, closed, domains, around };
-        let found = lookup.best(bests, &self.choice, dice);
+        let lookup = Lookup { demand, table: self.table, view, closed, domains, around, by_side: false };
+        let found = match &mut self.sides {
+            Some(Some(sides)) => sides.best(&lookup, &self.choice, dice),
+            Some(None) | None => lookup.best(bests, &self.choice, dice),
+        };
         let is_open = |(_, node): &&(i32, NodeId)| around.is_none_or(|around| around.room(*node, 1) > 0);
         match (found, self.singled.iter().rev().find(is_open)) {
             (Some((score, node)), Some((single, _))) if score <= *single => Some(node),
@@ -160,17 +216,31 @@ impl<'a> Search<'a> {
             return;
         }
         let blocks = self.table.blocks();
-        let (_, closed) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
-        let (block, bit) = (node.0 as usize / BLOCK, 1u64 << (node.0 as usize % BLOCK));
+        let by_side = self.sides.as_mut().and_then(|sides| sides.as_mut()?.of(node));
+        let (_, closed) = match by_side {
+            Some(side) => side,
+            None => {
+                let (own, closed) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
+                (own, closed)
+            }
+        };
+        let (block, bit) = place(node);
         closed[block] = if closes { closed[block] | bit } else { closed[block] & !bit };
         self.rescan(node);
     }
 
     /// Looks at the block of `node` anew.
     fn rescan(&mut self, node: NodeId) {
-        let Some((bests, closed)) = &mut self.own else { return };
+        let by_side = self.sides.as_mut().and_then(|sides| sides.as_mut()?.of(node));
+        let is_side = by_side.is_some();
+        let (bests, closed) = match (by_side, &mut self.own) {
+            (Some(side), _) => side,
+            (None, Some((own, closed))) => (own, closed),
+            (None, None) => return,
+        };
         let (demand, view, domains) = (&self.index.demand, &self.subject.view, self.domains.as_ref());
-        let lookup = Lookup { demand, table: self.table, view, closed, domains, around: self.around.as_ref() };
+        let around = self.around.as_ref();
+        let lookup = Lookup { demand, table: self.table, view, closed, domains, around, by_side: is_side };
         lookup.rescan(bests, node.0 as usize / BLOCK);
         self.examined += BLOCK as u64;
     }

@@ -1,6 +1,6 @@
 //! Who asks: one group of one job, on one picture of the cell. The exact rules, node by node, as the cell judges them.
 
-use ohm_cell::{Asker, Fence, Job, Room, Shape, Surroundings, TaskState, Wish};
+use ohm_cell::{Asker, Fence, Job, Preferences, Room, Shape, Surroundings, TaskState, Wish};
 use ohm_framework::{Miss, View};
 use ohm_model::{GroupIndex, GroupSpec, NodeId, ShapeId};
 use std::collections::BTreeMap;
@@ -53,6 +53,13 @@ impl<'a> Subject<'a> {
     /// How many tasks of the group fit on `node` now: what [`ohm_cell::Cell::judge`] would take, at least.
     pub fn room(&self, node: NodeId) -> u32 {
         Room::of(&self.asker(false), self.view.what(), node, u32::MAX).count
+    }
+
+    /// What the tasks around the group make of nodes; nothing where all are alike.
+    pub(crate) fn preferences(&self) -> Option<Preferences<'a>> {
+        let wish = Wish::Plan { moving: false, within: self.fence };
+        let asker = Asker::made_of(self.job, self.group, (self.shape_id, self.shape), wish);
+        asker.preferences(self.view.what())
     }
 
     /// The tasks around the group; nothing where they keep it away from no node.

@@ -38,6 +38,9 @@ pub struct Typical {
 impl Typical {
     /// As `cell` is now.
     pub fn of(cell: &Cell) -> Self {
+        if cell.shapes().iter().all(|shape| shape.devices.is_empty()) {
+            return Typical::default();
+        }
         let mut tasks: BTreeMap<ShapeId, u64> = BTreeMap::new();
         for job in cell.jobs().iter().filter(|job| !matches!(job.state, JobState::Finished(_))) {
             for (group, spec) in job.groups.iter().zip(&job.spec.groups) {

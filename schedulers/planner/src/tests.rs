@@ -15,6 +15,7 @@ mod preemption_nodes;
 mod preemption_partial;
 mod preemption_queues;
 mod preemption_room;
+mod preferences;
 mod properties;
 mod scores;
 mod service;

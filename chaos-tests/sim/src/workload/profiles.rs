@@ -75,7 +75,7 @@ fn drawn(dice: &mut Prng, class: Class, like: ClassKind) -> SchedulingProfile {
     let (_, base) = SCORE_BASES[dice.below(SCORE_BASES.len() as u64) as usize];
     let mut profile = SchedulingProfile { like, scores: base.scores(), ..SchedulingProfile::built_in(class) };
     if dice.chance(400) {
-        let rack = Score::PodTopologySpread { topology_key: "topology.ohm/rack".into() };
+        let rack = Score::PodTopologySpread { topology_key: Some("topology.ohm/rack".into()) };
         profile = profile.with_score(rack, dice.between(0, 20) as u32);
     }
     if dice.chance(500) {

@@ -89,8 +89,8 @@ fn check_profile(profile: &SchedulingProfile) -> Result<(), Refusal> {
         }
         // Of what is not spread over several levels there is one.
         let place = match &weighted.score {
-            Score::PodTopologySpread { topology_key } => topology_key.as_str(),
-            _ => "",
+            Score::PodTopologySpread { topology_key } => topology_key.as_deref(),
+            _ => None,
         };
         if !seen.insert((name, place)) {
             return invalid("spec.scores", format!("names {name} twice"));

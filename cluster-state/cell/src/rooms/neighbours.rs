@@ -25,6 +25,17 @@ impl<'a> Neighbourhood<'a> {
         known.saturating_add_signed(what.over.counts.in_domain(id, domain))
     }
 
+    /// How many tasks it counts in each domain.
+    pub(crate) fn counts(&self, what: WhatIf<'_>, id: CounterId) -> Option<Vec<u32>> {
+        let counter = self.counter(id)?;
+        let mut counts = vec![0; self.ground(counter)?.slots()];
+        let over = what.over.counts.of(id).map(|(domain, _)| (domain, self.count(what, id, domain)));
+        for (domain, count) in counter.domains().chain(over) {
+            counts[domain as usize] = count;
+        }
+        Some(counts)
+    }
+
     /// How many tasks it counts in all domains.
     pub(crate) fn total(&self, what: WhatIf<'_>, id: CounterId) -> u64 {
         let known = self.counter(id).map_or(0, |counter| counter.total());

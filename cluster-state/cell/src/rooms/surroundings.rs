@@ -20,14 +20,14 @@ pub struct Surroundings<'a> {
 }
 
 /// What a change of the counts bears on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Nothing.
-    None,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Domains of several nodes, which are the same to a rule as a whole ([`Surroundings::side`]).
+    pub sides: bool,
     /// The node that was given tasks.
-    Node,
-    /// Any node.
-    Nodes,
+    pub node: bool,
+    /// Any node by itself.
+    pub nodes: bool,
 }
 
 /// One counter, as one rule asks it.
@@ -37,6 +37,8 @@ struct Term<'a> {
     kind: Kind<'a>,
     /// Whether tasks of the group are counted.
     moves: bool,
+    /// Whether domains have several nodes.
+    is_wide: bool,
     /// Tasks by domain.
     counts: Vec<u32>,
 }
@@ -98,23 +100,42 @@ impl Surroundings<'_> {
         room
     }
 
+    /// The same, whatever its domains say that have others as well.
+    #[inline]
+    pub fn room_by_itself(&self, node: NodeId, most: u32) -> u32 {
+        let terms = self.terms.iter().filter(|term| !term.is_wide);
+        terms.fold(most, |room, term| if room == 0 { 0 } else { room.min(term.room(node, self.is_first)) })
+    }
+
+    /// Adds what tells nodes apart whose domains have others as well: nodes with the same are the same to these rules.
+    pub fn side(&self, node: NodeId, side: &mut Vec<u64>) {
+        side.extend(self.terms.iter().filter(|term| term.is_wide).map(|term| term.ground.mark(node)));
+    }
+
+    /// Whether the domains of `node` that have others as well take a task.
+    #[inline]
+    pub fn is_side_open(&self, node: NodeId) -> bool {
+        self.terms.iter().filter(|term| term.is_wide).all(|term| term.room(node, self.is_first) > 0)
+    }
+
     /// Takes note of `tasks` that the group was given on `node`. Says for which nodes [`Surroundings::room`] may answer
     /// otherwise.
     pub fn give(&mut self, node: NodeId, tasks: u32) -> Change {
-        let mut change = Change::None;
+        let mut change = Change::default();
         for term in self.terms.iter_mut().filter(|term| term.moves) {
             if let Some(domain) = term.ground.counted_domain(node) {
-                let bears = if term.add(domain, tasks) || !term.ground.is_of_one_node(domain) {
-                    Change::Nodes
-                } else {
-                    Change::Node
-                };
-                change = if change == Change::Nodes { change } else { bears };
+                let moves_others = term.add(domain, tasks);
+                change.sides |= term.is_wide;
+                change.node |= !term.is_wide;
+                change.nodes |= !term.is_wide && (moves_others || !term.ground.is_of_one_node(domain));
             }
         }
         if std::mem::take(&mut self.is_first) {
-            let any_near = self.terms.iter().any(|term| matches!(term.kind, Kind::Near));
-            change = if any_near { Change::Nodes } else { change };
+            let near = |is_wide| {
+                let mut near = self.terms.iter().filter(|term| matches!(term.kind, Kind::Near));
+                near.any(|term| term.is_wide == is_wide)
+            };
+            (change.sides, change.nodes) = (change.sides || near(true), change.nodes || near(false));
         }
         change
     }
@@ -122,14 +143,9 @@ impl Surroundings<'_> {
 
 impl<'a> Term<'a> {
     fn new(near: &Neighbourhood<'a>, what: WhatIf<'a>, id: CounterId, kind: Kind<'a>, moves: bool) -> Option<Self> {
-        let counter = near.counter(id)?;
-        let ground = near.ground(counter)?;
-        let mut counts = vec![0; ground.slots()];
-        let over = what.over.counts.of(id).map(|(domain, _)| (domain, near.count(what, id, domain)));
-        for (domain, count) in counter.domains().chain(over) {
-            counts[domain as usize] = count;
-        }
-        let mut term = Term { ground, kind, moves, counts };
+        let ground = near.ground_of(id)?;
+        let counts = near.counts(what, id)?;
+        let mut term = Term { ground, kind, moves, is_wide: ground.is_wide(), counts };
         if let Kind::Spread { levels, .. } = &mut term.kind {
             for domain in ground.counting() {
                 *levels.entry(term.counts[domain as usize]).or_insert(0) += 1;

@@ -193,6 +193,11 @@ impl Shapes {
         self.slab.is_empty()
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Shape>> {
+        self.slab.iter().map(|(_, (shape, _))| shape)
+    }
+
     pub(crate) fn slab(&self) -> &Slab<(Arc<Shape>, u32)> {
         &self.slab
     }

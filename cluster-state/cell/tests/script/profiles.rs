@@ -39,7 +39,8 @@ impl Words<'_> {
         }
         for text in self.all("spread:") {
             let (topology_key, weight) = pair(text);
-            scores.push(WeightedScore { score: Score::PodTopologySpread { topology_key }, weight });
+            let score = Score::PodTopologySpread { topology_key: Some(topology_key) };
+            scores.push(WeightedScore { score, weight });
         }
         if !scores.is_empty() {
             profile.scores = scores;

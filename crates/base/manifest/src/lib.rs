@@ -155,19 +155,20 @@
 //! and `weight` (0 to 100, 1 unless said; 0 switches it off), `pluginConfig` a list of `name` and `args`, with the
 //! names and arguments of kube-scheduler. `base` is the set of scores to begin with: `default`, `kubernetes`, `packing`
 //! or `spreading`; without it the `scores` are all that count, and without both it is `default`. `kubernetes` is what
-//! kube-scheduler counts by default, but for InterPodAffinity and ImageLocality; `packing` leaves the fewest devices
+//! kube-scheduler counts by default, but for ImageLocality; `packing` leaves the fewest devices
 //! idle; what `scores` and `pluginConfig` say counts in place of what the set says. NodeResourcesFit takes
 //! `scoringStrategy.type` (`MostAllocated`, `LeastAllocated` or, the default, `ByGroup`: as the group packs or
-//! spreads), PodTopologySpread `defaultConstraints`: list of `topologyKey`; a level that no topology has counts for
-//! nothing. `conflicts` says when a placement collides with what others did to the node meanwhile: when it does not fit
-//! any more (`fit`, the default), or when anything about the node has changed (`version`). `headPatienceSeconds` (30)
+//! spreads), PodTopologySpread `defaultConstraints`: list of `topologyKey`, for groups that name no constraints
+//! themselves; a level that no topology has counts for nothing. `conflicts` says when a placement collides with what
+//! others did to the node meanwhile: when it does not fit any more (`fit`, the default), or when anything about the
+//! node has changed (`version`). `headPatienceSeconds` (30)
 //! says how long a job waits for room before what becomes free where it is to stand is kept for it, one job of each
 //! queue at a time.
 //!
-//! Where objects of Kubernetes are read, the `scores` may name InterPodAffinity and ImageLocality, and `pluginConfig`
+//! Where objects of Kubernetes are read, the `scores` may name ImageLocality, and `pluginConfig`
 //! the other arguments of kube-scheduler: those of NodeResourcesFit, NodeResourcesBalancedAllocation (`resources`),
 //! NodeAffinity (`addedAffinity`) and InterPodAffinity. What planners make of them stands at [`Plugins`]. With `base:
-//! kubernetes` both scores are reported with the weights that kube-scheduler has for them.
+//! kubernetes` it is reported with the weight that kube-scheduler has for it.
 //!
 //! # Kubernetes
 //!

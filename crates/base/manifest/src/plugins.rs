@@ -5,7 +5,7 @@ use ohm_model::{FitStrategy, Score, ScoreBase, SelectorTerm, WeightedScore};
 use std::collections::BTreeMap;
 
 /// Scores that no planner of Ohm counts, with their weights in kube-scheduler: they are reported only.
-pub const REPORTED_SCORES: [(&str, u32); 2] = [("InterPodAffinity", 2), ("ImageLocality", 1)];
+pub const REPORTED_SCORES: [(&str, u32); 1] = [("ImageLocality", 1)];
 
 /// Scores and arguments of plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Plugins {
     pub balanced: BalancedArguments,
     /// Of NodeAffinity.
     pub added_affinity: AddedAffinity,
-    /// Of InterPodAffinity. Reported only.
+    /// Of InterPodAffinity. Reported only: planners go by the defaults.
     pub neighbours: NeighbourArguments,
 }
 

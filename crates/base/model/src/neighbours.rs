@@ -46,6 +46,11 @@ impl Neighbours {
         self.spread.iter().filter(|constraint| constraint.is_hard)
     }
 
+    /// The constraints that only make nodes better or worse.
+    pub fn soft_spread(&self) -> impl Iterator<Item = &SpreadConstraint> {
+        self.spread.iter().filter(|constraint| !constraint.is_hard)
+    }
+
     /// Whether something that must hold means tasks with these labels, which are those of the group itself. In which
     /// namespace they are is not looked at.
     pub fn is_about_own(&self, labels: &Labels) -> bool {

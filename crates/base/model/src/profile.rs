@@ -106,11 +106,14 @@ pub enum Score {
     NodeAffinity,
     /// `PreferNoSchedule` taints that the group does not tolerate.
     TaintToleration,
-    /// How many tasks of the group stand in the node's domain of a topology already.
+    /// How uneven the tasks become that the group is to be spread with (`ScheduleAnyway`).
     PodTopologySpread {
-        /// The label of the level.
-        topology_key: String,
+        /// What a group is spread over that names no constraints itself: the label of a topology's level, by how many
+        /// of its own tasks stand in the node's domain. Nothing leaves such groups alone.
+        topology_key: Option<String>,
     },
+    /// How few of the tasks that the group prefers to be near are in the node's domain, or prefer to be near it.
+    InterPodAffinity,
     /// A device that a share of one would be the first to break up.
     DevicePacking,
     /// A node with devices, for a group that asks for none; one whose devices are free, once more.
@@ -120,12 +123,13 @@ pub enum Score {
 }
 
 /// The names of all scores.
-pub const SCORE_NAMES: [&str; 8] = [
+pub const SCORE_NAMES: [&str; 9] = [
     "NodeResourcesFit",
     "NodeResourcesBalancedAllocation",
     "NodeAffinity",
     "TaintToleration",
     "PodTopologySpread",
+    "InterPodAffinity",
     "DevicePacking",
     "KeepDevices",
     "FragmentationGradient",
@@ -141,8 +145,9 @@ impl Score {
             "NodeAffinity" => vec![Score::NodeAffinity],
             "TaintToleration" => vec![Score::TaintToleration],
             "PodTopologySpread" => {
-                SPREAD_KEYS.map(|key| Score::PodTopologySpread { topology_key: key.to_string() }).to_vec()
+                SPREAD_KEYS.map(|key| Score::PodTopologySpread { topology_key: Some(key.to_string()) }).to_vec()
             }
+            "InterPodAffinity" => vec![Score::InterPodAffinity],
             "DevicePacking" => vec![Score::DevicePacking],
             "KeepDevices" => vec![Score::KeepDevices],
             "FragmentationGradient" => vec![Score::FragmentationGradient],
@@ -158,6 +163,7 @@ impl Score {
             Score::NodeAffinity => "NodeAffinity",
             Score::TaintToleration => "TaintToleration",
             Score::PodTopologySpread { .. } => "PodTopologySpread",
+            Score::InterPodAffinity => "InterPodAffinity",
             Score::DevicePacking => "DevicePacking",
             Score::KeepDevices => "KeepDevices",
             Score::FragmentationGradient => "FragmentationGradient",
@@ -251,24 +257,28 @@ impl ScoreBase {
     /// The scores with their weights.
     ///
     /// A weight of 1 weighs as much as leaving a whole node's worth of every requested resource idle. The weights of
-    /// NodeAffinity and TaintToleration are kube-scheduler's; where devices are packed, a whole preference weighs as
-    /// much as a device.
+    /// what groups prefer are kube-scheduler's; where devices are packed, a whole preference weighs as much as a
+    /// device.
     pub fn scores(self) -> Vec<WeightedScore> {
         let fit = |strategy| (Score::NodeResourcesFit { strategy }, 1);
-        let spread = |key: &str| (Score::PodTopologySpread { topology_key: key.to_string() }, 2);
         let preferring = if self == ScoreBase::Packing { 10 } else { 1 };
-        let preferences = [(Score::NodeAffinity, 2 * preferring), (Score::TaintToleration, 3 * preferring)];
-        let devices = [(Score::DevicePacking, 2), (Score::KeepDevices, 4)];
+        let spread =
+            |key: Option<&str>| (Score::PodTopologySpread { topology_key: key.map(String::from) }, 2 * preferring);
+        let preferences = [
+            (Score::NodeAffinity, 2 * preferring),
+            (Score::TaintToleration, 3 * preferring),
+            (Score::InterPodAffinity, 2 * preferring),
+        ];
+        let gradient = |weight| (Score::FragmentationGradient, weight);
+        let devices = [(Score::DevicePacking, 2), (Score::KeepDevices, 4), spread(None)];
         let (first, last) = match self {
             ScoreBase::Default => (vec![fit(FitStrategy::ByGroup)], devices.to_vec()),
-            ScoreBase::Packing => {
-                let gradient = (Score::FragmentationGradient, 20);
-                (vec![gradient, fit(FitStrategy::MostAllocated)], vec![(Score::KeepDevices, 4)])
-            }
+            ScoreBase::Packing => (vec![gradient(20), fit(FitStrategy::MostAllocated)], devices.to_vec()),
             ScoreBase::Spreading => (vec![fit(FitStrategy::LeastAllocated)], devices.to_vec()),
             ScoreBase::Kubernetes => {
                 let balanced = (Score::NodeResourcesBalancedAllocation, 1);
-                (vec![fit(FitStrategy::LeastAllocated), balanced], SPREAD_KEYS.map(spread).to_vec())
+                let spreads = SPREAD_KEYS.map(|key| spread(Some(key)));
+                (vec![fit(FitStrategy::LeastAllocated), balanced], spreads.to_vec())
             }
         };
         let scores = first.into_iter().chain(preferences).chain(last);

@@ -200,7 +200,7 @@ impl Spelled for SchedulingProfile {
     fn spell(&self, found: Found<'_>) {
         own_name(&self.name, found);
         for weighted in &self.scores {
-            if let Score::PodTopologySpread { topology_key } = &weighted.score {
+            if let Score::PodTopologySpread { topology_key: Some(topology_key) } = &weighted.score {
                 expect(names::label_key(topology_key), || spec().field("pluginConfig"), found);
             }
         }

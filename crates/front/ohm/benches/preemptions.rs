@@ -16,7 +16,8 @@ use std::fmt::Write;
 const NODES: usize = 5_000;
 /// Also so many jobs on each node.
 const CPUS: usize = 4;
-const PREEMPTORS: usize = 1_000;
+/// A server keeps the last 20,000 events, and each of them makes twenty.
+const PREEMPTORS: usize = 800;
 /// So many jobs are submitted at once: a request is at most some MiB.
 const AT_ONCE: usize = 5_000;
 

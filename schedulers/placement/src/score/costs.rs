@@ -73,8 +73,12 @@ pub(crate) struct Scoring {
     pub(super) nodes: Vec<(u32, AskNode)>,
     /// Weight, and the label of the level.
     pub(super) domains: Vec<(u32, String)>,
-    /// Whether a score asks for what is typical.
-    pub(super) asks_typical: bool,
+    /// The weight of soft constraints that groups name.
+    pub(super) asked_spread: u32,
+    /// The weight of what groups prefer of the tasks around them.
+    pub(super) affinity: u32,
+    /// Those about what is typical.
+    pub(super) of_typical: Vec<(u32, AskNode)>,
     typical: Arc<Typical>,
 }
 
@@ -91,7 +95,13 @@ impl Scoring {
 
     /// Whether a score asks for that.
     pub(crate) fn asks_typical(&self) -> bool {
-        self.asks_typical
+        !self.of_typical.is_empty()
+    }
+
+    /// The scores that are asked about single nodes.
+    fn of_nodes(&self) -> impl Iterator<Item = &(u32, AskNode)> {
+        let of_typical = self.of_typical.iter().filter(|_| !self.typical.requests.is_empty());
+        self.nodes.iter().chain(of_typical)
     }
 
     /// The same scores with other requests that are typical.
@@ -144,12 +154,12 @@ impl Costs {
 
     /// Whether single nodes are asked about at all.
     pub(crate) fn ask_nodes(&self) -> bool {
-        !self.scoring.nodes.is_empty()
+        self.scoring.of_nodes().next().is_some()
     }
 
     /// The cost of one node, beyond what columns and class say.
     pub(crate) fn of_node(&self, question: &NodeQuestion<'_>) -> i32 {
-        let costs = self.scoring.nodes.iter().map(|(weight, lost)| self.of(*weight, lost(question)));
+        let costs = self.scoring.of_nodes().map(|(weight, lost)| self.of(*weight, lost(question)));
         costs.sum::<i64>().min(LATE_COST_MAX) as i32
     }
 }

@@ -1,19 +1,22 @@
-//! PodTopologySpread, the soft form (`ScheduleAnyway`): tasks of the group that stand in the node's domain already, in
-//! shares of the group. A node outside the topology loses the whole weight.
+//! PodTopologySpread for a group that names no constraints: tasks of the group that stand in the node's domain of a
+//! level already, in shares of the group. A node outside the topology loses the whole weight. Of one that names soft
+//! constraints (`ScheduleAnyway`) see `inter_pod_affinity.rs`.
 
-use super::costs::{COST_MAX, Costs, LATE_COST_MAX, Lost};
+use super::costs::{Costs, Lost};
 use crate::subject::Subject;
 use ohm_cell::Topology;
 use ohm_model::NodeId;
 use std::collections::BTreeMap;
 
-/// What the domains of one search cost, by the tasks of the group in them. Grows as the search gives tasks away.
+/// The label of which each value is one node's.
+const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+
+/// The levels over which a group is spread that names no constraints itself.
 #[derive(Debug)]
-pub(crate) struct DomainCosts<'a> {
-    costs: Costs,
+pub(super) struct Levels<'a> {
+    levels: Vec<Level<'a>>,
     /// How many tasks the group has.
     of: u64,
-    levels: Vec<Level<'a>>,
 }
 
 #[derive(Debug)]
@@ -21,30 +24,37 @@ struct Level<'a> {
     weight: u32,
     topology: &'a Topology,
     level: usize,
+    /// Whether domains may have several nodes.
+    is_wide: bool,
     /// Tasks by domain.
     tasks: BTreeMap<u32, u64>,
 }
 
-impl<'a> DomainCosts<'a> {
-    /// For a search on behalf of `subject`; nothing when the profile has no score about domains that the cell knows.
-    pub(crate) fn new(costs: &Costs, subject: &Subject<'a>) -> Option<Self> {
-        let cell = subject.view.cell();
+impl<'a> Levels<'a> {
+    /// Those that the profile names and the cell knows.
+    pub(super) fn new(costs: &Costs, subject: &Subject<'a>) -> Self {
+        let (cell, of) = (subject.view.cell(), u64::from(subject.spec.count.max(1)));
+        let names_constraints = subject.spec.neighbours.as_ref().is_some_and(|asked| !asked.spread.is_empty());
         let mut levels = Vec::new();
-        for (weight, label) in &costs.scoring().domains {
+        for (weight, label) in costs.scoring().domains.iter().filter(|_| !names_constraints) {
             let known = cell.topologies().iter().find_map(|topology| Some((&**topology, topology.level(label)?)));
             let Some((topology, level)) = known else { continue };
-            levels.push(Level { weight: *weight, topology, level, tasks: BTreeMap::new() });
+            let is_wide = label != HOSTNAME_LABEL;
+            levels.push(Level { weight: *weight, topology, level, is_wide, tasks: BTreeMap::new() });
         }
-        if levels.is_empty() {
-            return None;
+        let mut levels = Levels { levels, of };
+        if !levels.is_empty() {
+            subject.standing().into_iter().for_each(|(node, tasks)| levels.note(node, tasks));
         }
-        let mut domains = DomainCosts { costs: costs.clone(), of: u64::from(subject.spec.count.max(1)), levels };
-        subject.standing().into_iter().for_each(|(node, tasks)| domains.note(node, tasks));
-        Some(domains)
+        levels
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.levels.is_empty()
     }
 
     /// Takes note of tasks that `node` was given.
-    pub(crate) fn note(&mut self, node: NodeId, tasks: u32) {
+    pub(super) fn note(&mut self, node: NodeId, tasks: u32) {
         for level in &mut self.levels {
             if let Some(key) = level.topology.key_of(node, level.level) {
                 *level.tasks.entry(key).or_insert(0) += u64::from(tasks);
@@ -52,14 +62,23 @@ impl<'a> DomainCosts<'a> {
         }
     }
 
-    /// The cost of `node`.
-    pub(crate) fn of(&self, node: NodeId) -> i32 {
-        let cost = |level: &Level<'_>| {
+    /// Adds what tells nodes apart at levels whose domains have others as well.
+    pub(super) fn side(&self, node: NodeId, side: &mut Vec<u64>) {
+        let wide = self.levels.iter().filter(|level| level.is_wide);
+        side.extend(wide.map(|level| level.topology.key_of(node, level.level).map_or(0, |key| u64::from(key) + 1)));
+    }
+
+    /// Whether there are such levels.
+    pub(super) fn moves_sides(&self) -> bool {
+        self.levels.iter().any(|level| level.is_wide)
+    }
+
+    /// What `node` loses, by weight, at levels whose domains have several nodes, or at the others.
+    pub(super) fn lost(&self, node: NodeId, of_wide: bool) -> impl Iterator<Item = (u32, Lost)> + '_ {
+        self.levels.iter().filter(move |level| level.is_wide == of_wide).map(move |level| {
             let key = level.topology.key_of(node, level.level);
             let tasks = key.map_or(self.of, |key| level.tasks.get(&key).copied().unwrap_or(0));
-            self.costs.of(level.weight, Lost { parts: tasks.min(self.of), of: self.of })
-        };
-        let costs = self.levels.iter().map(cost).fold(0, |sum: i64, cost| sum.saturating_add(cost.min(COST_MAX)));
-        costs.min(LATE_COST_MAX) as i32
+            (level.weight, Lost { parts: tasks.min(self.of), of: self.of })
+        })
     }
 }

@@ -132,7 +132,7 @@ fn lost(text: &str) -> Lost {
     let shape = world.cell.shapes().get(job.groups[0].shape).unwrap();
     let node = world.cell.nodes().present().next().unwrap();
     let typical = &Typical::of(&world.cell);
-    let Some(Granularity::Node(ask)) = score::entry(&Score::FragmentationGradient).map(|entry| entry.granularity)
+    let Some(Granularity::Typical(ask)) = score::entry(&Score::FragmentationGradient).map(|entry| entry.granularity)
     else {
         panic!("it is asked per node")
     };

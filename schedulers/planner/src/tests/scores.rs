@@ -11,6 +11,7 @@ use ohm_placement::score::TABLE;
 use ohm_placement::{Amount, Subject};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const BY_GROUP: Score = Score::NodeResourcesFit { strategy: FitStrategy::ByGroup };
 
@@ -31,7 +32,8 @@ fn every_score_has_its_line_in_the_table() {
         Score::TaintToleration,
         Score::KeepDevices,
         Score::NodeResourcesBalancedAllocation,
-        Score::PodTopologySpread { topology_key: String::new() },
+        Score::PodTopologySpread { topology_key: None },
+        Score::InterPodAffinity,
         Score::FragmentationGradient,
     ];
     let names: Vec<&str> = all.iter().map(Score::name).collect();
@@ -64,7 +66,8 @@ fn a_balanced_node_is_worth_more_left_over() {
 fn a_group_spreads_over_domains() {
     let racks = "topology main rack kubernetes.io/hostname
         node a cpu=9 rack=1\n node b cpu=9 rack=1\n node c cpu=8 rack=2\n";
-    let by_rack = |weight| built_in().with_score(Score::PodTopologySpread { topology_key: "rack".into() }, weight);
+    let by_rack =
+        |weight| built_in().with_score(Score::PodTopologySpread { topology_key: Some("rack".into()) }, weight);
     let text = format!("{racks} job j\n group g count=2 cpu=1 spread");
     check(built_in(), &text, "g 0 on a, 1 on b");
     check(by_rack(2), &text, "g 0 on a, 1 on c");
@@ -81,12 +84,15 @@ proptest! {
         let mut dice = Prng::new(seed);
         let (mut world, mut text) = lived_in(&mut dice, &mut fresh());
         let job = random::job(&mut dice, "last", Kinds { topology: false, class: "service", groups: false, rules: false });
+        let soft = ["likes=app:b@zone*3", "likes=app:b@rack*-2 likes=app:a@zone*1", "evenly=app:b@zone", ""];
+        let soft = *dice.pick(&soft).unwrap();
+        let job = format!("{job}+ label=app:{} {soft}\n", dice.pick(&["a", "b"]).unwrap());
         world.extend(&job, &mut fresh());
         text += &job;
         let profile = built_in()
             .with_score(Score::NodeResourcesBalancedAllocation, dice.below(9) as u32)
             .with_score(Score::FragmentationGradient, dice.below(9) as u32)
-            .with_score(Score::PodTopologySpread { topology_key: "rack".into() }, dice.below(5) as u32);
+            .with_score(Score::PodTopologySpread { topology_key: Some("rack".into()) }, dice.below(5) as u32);
         let mut planner = ProfilePlanner::new(profile);
         let over = Overlay::default();
         let view = View::new(&world.cell, &over, world.session);
@@ -104,6 +110,11 @@ proptest! {
             prop_assert_eq!(fast, slow, "{}", text);
         }
         let many = planner.placer.place_flat(&pass, &subject, &amount, &mut Prng::new(1));
+        if planner.placer.table().singled().next().is_none() && !soft.is_empty() {
+            let slow = planner.placer.place_among(&pass, &subject, &nodes, &amount);
+            let sum = |spots: &[(NodeId, u32)]| spots.iter().copied().collect::<BTreeMap<_, _>>();
+            prop_assert_eq!(sum(&many), sum(&slow), "{}", text);
+        }
         for (node, count) in many {
             prop_assert!(count <= subject.room(node), "{}", text);
         }

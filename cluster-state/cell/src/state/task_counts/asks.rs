@@ -5,6 +5,9 @@ use super::ground::GroundSpec;
 use crate::state::shapes::{NeighboursOf, Shape};
 use ohm_model::{NeighbourTerm, SpreadConstraint};
 
+/// What a task that must be near others counts for them, as in kube-scheduler (`hardPodAffinityWeight`).
+const REQUIRED_WEIGHT: i32 = 1;
+
 /// One constraint of spread.
 #[derive(Clone, Debug)]
 pub(crate) struct SpreadAsk {
@@ -70,6 +73,10 @@ pub(crate) struct Asks {
     /// One per required term: tasks that all of the terms mean.
     pub(crate) affinity: Vec<CounterId>,
     pub(crate) anti_affinity: Vec<CounterId>,
+    /// One per soft constraint.
+    pub(crate) soft_spread: Vec<CounterId>,
+    /// One per term that is only preferred, with its weight.
+    pub(crate) preferred: Vec<(i32, CounterId)>,
     /// What counts the tasks of this shape themselves, for what they ask for.
     pub(crate) carried: Vec<CounterId>,
 }
@@ -80,10 +87,17 @@ impl Asks {
         !self.spread.is_empty() || !self.affinity.is_empty() || !self.anti_affinity.is_empty()
     }
 
+    /// Whether it makes any node better than another one.
+    pub(crate) fn is_soft(&self) -> bool {
+        !self.soft_spread.is_empty() || !self.preferred.is_empty()
+    }
+
     /// Its counters; one that is asked for twice is there twice.
     pub(super) fn counters(&self) -> impl Iterator<Item = CounterId> + '_ {
         let spread = self.spread.iter().map(|ask| ask.counter);
-        spread.chain([&self.affinity, &self.anti_affinity, &self.carried].into_iter().flatten().copied())
+        let preferred = self.preferred.iter().map(|(_, counter)| *counter);
+        let others = [&self.affinity, &self.anti_affinity, &self.soft_spread, &self.carried];
+        spread.chain(preferred).chain(others.into_iter().flatten().copied())
     }
 
     /// What `shape` asks for, with `join` making a counter, or finding it.
@@ -105,11 +119,20 @@ impl Asks {
         for term in &asked.affinity {
             let whom = Whom::Meant(asked.affinity.iter().map(anywhere).collect());
             asks.affinity.push(join(CounterSpec { ground: under(&term.topology_key), whom }));
+            asks.carried.push(join(liking(REQUIRED_WEIGHT, term)));
         }
         for term in &asked.anti_affinity {
             let ground = || under(&term.topology_key);
             asks.anti_affinity.push(join(CounterSpec { ground: ground(), whom: Whom::Meant(vec![anywhere(term)]) }));
             asks.carried.push(join(CounterSpec { ground: ground(), whom: Whom::Repelling(anywhere(term)) }));
+        }
+        for constraint in asked.soft_spread() {
+            asks.soft_spread.push(join(spread(shape, namespace, asked.soft_spread(), constraint)));
+        }
+        for (weight, term) in &asked.preferred {
+            let (ground, whom) = (under(&term.topology_key), Whom::Meant(vec![anywhere(term)]));
+            asks.preferred.push((*weight, join(CounterSpec { ground, whom })));
+            asks.carried.push(join(liking(*weight, term)));
         }
         asks
     }
@@ -120,19 +143,24 @@ fn anywhere(term: &NeighbourTerm) -> NeighbourTerm {
     NeighbourTerm { topology_key: String::new(), ..term.clone() }
 }
 
+/// Counts those that like to be near whom the term means.
+fn liking(weight: i32, term: &NeighbourTerm) -> CounterSpec {
+    CounterSpec { ground: under(&term.topology_key), whom: Whom::Liking(weight, anywhere(term)) }
+}
+
 /// All nodes with this label.
 fn under(key: &str) -> GroundSpec {
     GroundSpec { key: key.to_string(), ..GroundSpec::default() }
 }
 
-/// A node that lacks the label of any hard constraint counts for none of them.
+/// A node that lacks the label of any of the constraints `all`, hard or soft as this one, counts for none of them.
 fn spread<'s>(
     shape: &Shape,
     namespace: &str,
-    hard: impl Iterator<Item = &'s SpreadConstraint>,
+    all: impl Iterator<Item = &'s SpreadConstraint>,
     constraint: &SpreadConstraint,
 ) -> CounterSpec {
-    let mut keys: Vec<String> = hard.map(|other| other.topology_key.clone()).collect();
+    let mut keys: Vec<String> = all.map(|other| other.topology_key.clone()).collect();
     keys.sort();
     keys.dedup();
     let admitted = || (shape.node_selector.clone(), shape.affinity.clone());

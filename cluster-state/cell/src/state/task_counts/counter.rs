@@ -20,6 +20,8 @@ pub(crate) enum Whom {
     Spread(String, Option<Vec<Requirement>>),
     /// Those whose own group must not be near what this term means.
     Repelling(NeighbourTerm),
+    /// Those whose own group likes to be near what this term means, by this weight; below zero does not like it.
+    Liking(i32, NeighbourTerm),
 }
 
 impl Whom {
@@ -31,7 +33,16 @@ impl Whom {
                 let counts = selector.as_ref().is_some_and(|selector| !selector.is_empty());
                 counts && *of == namespace.name && selects(selector, labels)
             }
-            Whom::Repelling(_) => false,
+            Whom::Repelling(_) | Whom::Liking(..) => false,
+        }
+    }
+
+    /// By how much those that are counted like to be near tasks with these labels; nothing where it is no matter to
+    /// them.
+    pub(super) fn likes(&self, namespace: &Namespace, labels: &Labels) -> Option<i32> {
+        match self {
+            Whom::Liking(weight, term) if term.is_about(namespace) && term.selects(labels) => Some(*weight),
+            _ => None,
         }
     }
 

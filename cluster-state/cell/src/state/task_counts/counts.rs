@@ -61,10 +61,28 @@ impl TaskCounts {
     /// What keeps a group with this shape away from nodes because of the tasks that run there; nothing where nothing
     /// can.
     pub(crate) fn of(&self, shape: ShapeId, job: JobId, group: GroupIndex) -> Option<Neighbourhood<'_>> {
+        let near = self.around(shape, job, group, Asks::is_hard)?;
+        (near.asks.is_some() || !near.marks.repelled.is_empty()).then_some(near)
+    }
+
+    /// What makes nodes better or worse for a group with this shape because of the tasks that run there; nothing where
+    /// nothing does.
+    pub(crate) fn preferred_by(&self, shape: ShapeId, job: JobId, group: GroupIndex) -> Option<Neighbourhood<'_>> {
+        let near = self.around(shape, job, group, Asks::is_soft)?;
+        (near.asks.is_some() || !near.marks.liked.is_empty()).then_some(near)
+    }
+
+    fn around(
+        &self,
+        shape: ShapeId,
+        job: JobId,
+        group: GroupIndex,
+        asks_so: impl Fn(&Asks) -> bool,
+    ) -> Option<Neighbourhood<'_>> {
         let inner = self.inner.as_deref()?;
         let marks = inner.marks.get(&inner.jobs.get(&job)?.marks(group)?)?;
-        let asks = inner.asks.get(&shape).map(|(_, asks)| &**asks).filter(|asks| asks.is_hard());
-        (asks.is_some() || !marks.repelled.is_empty()).then_some(Neighbourhood { inner, asks, marks })
+        let asks = inner.asks.get(&shape).map(|(_, asks)| &**asks).filter(|asks| asks_so(asks));
+        Some(Neighbourhood { inner, asks, marks })
     }
 
     /// The counters that a task of the group, of this shape, moves on `node`, each with the domain in which it does.

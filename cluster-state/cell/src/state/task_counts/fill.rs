@@ -96,7 +96,8 @@ pub(crate) fn canonical(counts: &TaskCounts) -> Vec<String> {
     let mut lines: Vec<String> = inner.counters.values().filter_map(|counter| told(counter)).collect();
     lines.extend(inner.marks.values().map(|marks| {
         let (namespace, labels, groups) = (&marks.namespace, &marks.labels, &marks.groups);
-        format!("{namespace} {labels:?}: {groups:?}, {} and {}", marks.counted.len(), marks.repelled.len())
+        let (counted, repelled, liked) = (marks.counted.len(), marks.repelled.len(), marks.liked.len());
+        format!("{namespace} {labels:?}: {groups:?}, {counted}, {repelled} and {liked}")
     }));
     lines.sort();
     lines

@@ -102,6 +102,17 @@ impl Ground {
         self.nodes_in.get(domain as usize) == Some(&1)
     }
 
+    /// Whether some domain has more than one node.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.nodes_in.iter().any(|nodes| *nodes > 1)
+    }
+
+    /// What tells nodes apart here: in which domain each is, and whether it counts.
+    pub(crate) fn mark(&self, node: NodeId) -> u64 {
+        self.domain(node)
+            .map_or(0, |domain| (u64::from(domain) + 1) << 1 | u64::from(self.counted_domain(node).is_some()))
+    }
+
     /// One past the highest number of a domain.
     pub(crate) fn slots(&self) -> usize {
         self.domains.len()

@@ -3,7 +3,7 @@
 use super::counter::CounterId;
 use ohm_model::selector::Labels;
 use ohm_model::{GroupIndex, JobId, JobSpec};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The number of marks.
@@ -20,6 +20,8 @@ pub(crate) struct Marks {
     pub(crate) counted: BTreeSet<CounterId>,
     /// The counters of tasks that must not be near theirs.
     pub(crate) repelled: BTreeSet<CounterId>,
+    /// The counters of tasks that like to be near theirs, by weight, or below zero don't.
+    pub(crate) liked: BTreeMap<CounterId, i32>,
 }
 
 /// The marks of the groups of a job.

@@ -236,10 +236,11 @@ impl Inner {
         self.counters.remove(&id);
         self.by_spec.remove(&spec);
         for marks in self.marks.values_mut() {
-            if marks.counted.contains(&id) || marks.repelled.contains(&id) {
+            if marks.counted.contains(&id) || marks.repelled.contains(&id) || marks.liked.contains_key(&id) {
                 let marks = Arc::make_mut(marks);
                 marks.counted.remove(&id);
                 marks.repelled.remove(&id);
+                marks.liked.remove(&id);
             }
         }
         let Some(found) = self.grounds.get_mut(&ground) else { return };
@@ -252,7 +253,7 @@ impl Inner {
     }
 }
 
-/// Takes note of whether a counter counts tasks with these marks, or counts those that must not be near them.
+/// Takes note of whether a counter counts tasks with these marks, or those that must not or like to be near them.
 fn note_counter(cell: &Cell, marks: &mut Marks, id: CounterId, counter: &Counter) {
     let bare = || bare_namespace(&marks.namespace);
     let namespace = cell.namespaces.get(&marks.namespace).cloned().unwrap_or_else(bare);
@@ -261,5 +262,8 @@ fn note_counter(cell: &Cell, marks: &mut Marks, id: CounterId, counter: &Counter
     }
     if counter.spec.whom.repels(&namespace, &marks.labels) {
         marks.repelled.insert(id);
+    }
+    if let Some(weight) = counter.spec.whom.likes(&namespace, &marks.labels) {
+        marks.liked.insert(id, weight);
     }
 }

@@ -62,7 +62,7 @@ fn arguments(score: &Score) -> BTreeMap<String, String> {
             };
             argument("scoringStrategy.type", word)
         }
-        Score::PodTopologySpread { topology_key } => argument("defaultConstraints.topologyKey", topology_key),
+        Score::PodTopologySpread { topology_key: Some(key) } => argument("defaultConstraints.topologyKey", key),
         _ => BTreeMap::new(),
     }
 }

@@ -176,10 +176,10 @@ fn spread(cx: &mut Context, at: At<'_>) -> Option<Vec<Score>> {
         at.rule(cx, "is given with `defaultingType: List` only");
     }
     if is_system {
-        return Some(SPREAD_KEYS.map(|key| Score::PodTopologySpread { topology_key: key.to_string() }).to_vec());
+        return Some(SPREAD_KEYS.map(|key| Score::PodTopologySpread { topology_key: Some(key.to_string()) }).to_vec());
     }
     let mut seen = BTreeSet::new();
-    let keys = fields.list(cx, "defaultConstraints", |cx, at| {
+    let mut keys = fields.list(cx, "defaultConstraints", |cx, at| {
         let fields = Fields::open(cx, at, &[&["topologyKey", "whenUnsatisfiable"]])?;
         if let Some(at) = fields.get("whenUnsatisfiable") {
             at.choice(cx, &WHEN_UNSATISFIABLE);
@@ -189,7 +189,10 @@ fn spread(cx: &mut Context, at: At<'_>) -> Option<Vec<Score>> {
         if !seen.insert(topology_key.clone()) {
             place.rule(cx, format!("names `{topology_key}` again; keep one"));
         }
-        Some(Score::PodTopologySpread { topology_key })
+        Some(Score::PodTopologySpread { topology_key: Some(topology_key) })
     });
+    if keys.is_empty() {
+        keys.push(Score::PodTopologySpread { topology_key: None });
+    }
     Some(keys)
 }
