@@ -11,6 +11,7 @@ pub(crate) mod digest;
 pub(crate) mod drain;
 pub(crate) mod flaps;
 pub(crate) mod flavors;
+pub(crate) mod health;
 mod job_repairs;
 pub(crate) mod job_store;
 pub(crate) mod jobs;

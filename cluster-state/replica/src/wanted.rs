@@ -2,7 +2,7 @@
 
 use ohm_agent::{Launch, PEERS_BYTES_MAX, PeersNotice, WantedRun, WantedSet};
 use ohm_cell::{Cell, Job, Run};
-use ohm_model::{Index, JobId, NodeId, Survivors};
+use ohm_model::{Index, JobId, NodeId, Probes, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ pub struct Launches {
     by_group: BTreeMap<(JobId, u16), Arc<Launch>>,
     /// Where the tasks of groups stand, and since when.
     peers: BTreeMap<(JobId, u16), (Index, Arc<PeersNotice>)>,
+    /// The probes of groups that have some.
+    probes: BTreeMap<(JobId, u16), Arc<Probes>>,
 }
 
 /// How long the descriptions of one set may be together; the others come with later sets, when these runs have started.
@@ -22,6 +24,7 @@ const SET_BYTES_MAX: usize = 4 << 20;
 #[derive(Default)]
 struct Room {
     groups: BTreeSet<(JobId, u16)>,
+    probed: BTreeSet<(JobId, u16)>,
     bytes: usize,
 }
 
@@ -35,12 +38,15 @@ impl Launches {
         groups.iter().for_each(|key| drop(self.by_group.remove(key)));
         let groups: Vec<(JobId, u16)> = self.peers.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
         groups.iter().for_each(|key| drop(self.peers.remove(key)));
+        let groups: Vec<(JobId, u16)> = self.probes.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
+        groups.iter().for_each(|key| drop(self.probes.remove(key)));
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.by_group.clear();
         self.peers.clear();
+        self.probes.clear();
     }
 
     /// The set of runs that `cell` wants on `node`; nothing when the node is not there.
@@ -59,6 +65,8 @@ impl Launches {
             grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,
+            probes: None,
+            ready: false,
             launch: None,
         };
         runs.extend(cell.kept().back_on(node).map(left_alone));
@@ -73,17 +81,14 @@ impl Launches {
         let devices = shape.devices.iter().zip(masks).map(|((resource, _), mask)| (name(*resource), *mask)).collect();
         let (started, stop) = (run.started_ms != 0, run.stop.is_some() || run.restart);
         let peers = if started && !stop { self.notice(cell, job, run) } else { None };
-        let launch = (!started && !stop).then(|| self.launch(cell, job, group)).filter(|launch| {
-            room.groups.contains(&(job.id, group)) || {
-                let fits = room.groups.is_empty() || room.bytes + launch.bytes() <= SET_BYTES_MAX;
-                if fits {
-                    room.bytes += launch.bytes();
-                    room.groups.insert((job.id, group));
-                }
-                fits
-            }
-        });
-        Some(WantedRun { run: run.run, started, stop, grace_ms_max: job.grace_ms_max, devices, peers, launch })
+        let probes = if started && !stop { self.probes(job, group) } else { None };
+        let probes = probes.filter(|probes| fits(&mut room.probed, &mut room.bytes, (job.id, group), probes.bytes()));
+        // What waits in place for its back-off is described when that is over.
+        let is_to_start = !started && !stop && run.starts_ms().is_none();
+        let launch = is_to_start.then(|| self.launch(cell, job, group));
+        let launch = launch.filter(|launch| fits(&mut room.groups, &mut room.bytes, (job.id, group), launch.bytes()));
+        let (ready, grace_ms_max) = (run.is_ready(), job.grace_ms_max);
+        Some(WantedRun { run: run.run, started, stop, grace_ms_max, devices, peers, probes, ready, launch })
     }
 
     /// What a run that was started is told of its peers, if they are other ones than it was started with.
@@ -103,6 +108,15 @@ impl Launches {
         (*since > run.placed && !notice.addresses.is_empty()).then(|| Arc::clone(notice))
     }
 
+    /// What is looked at while a run of the group runs.
+    fn probes(&mut self, job: &Job, group: u16) -> Option<Arc<Probes>> {
+        let probes = job.spec.groups[usize::from(group)].task.probes.as_ref()?;
+        if self.probes.len() > KEPT_MAX {
+            self.probes.clear();
+        }
+        Some(Arc::clone(self.probes.entry((job.id, group)).or_insert_with(|| Arc::new((**probes).clone()))))
+    }
+
     fn launch(&mut self, cell: &Cell, job: &Job, group: u16) -> Arc<Launch> {
         if self.by_group.len() > KEPT_MAX {
             self.by_group.clear();
@@ -110,6 +124,15 @@ impl Launches {
         let make = || Arc::new(describe(cell, job, usize::from(group)));
         Arc::clone(self.by_group.entry((job.id, group)).or_insert_with(make))
     }
+}
+
+/// Whether what is said of a group once finds room in a set that has said it of the `known` groups.
+fn fits(known: &mut BTreeSet<(JobId, u16)>, said: &mut usize, group: (JobId, u16), bytes: usize) -> bool {
+    let fits = known.contains(&group) || known.is_empty() || *said + bytes <= SET_BYTES_MAX;
+    if fits && known.insert(group) {
+        *said += bytes;
+    }
+    fits
 }
 
 fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {

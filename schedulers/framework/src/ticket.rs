@@ -36,9 +36,9 @@ pub(crate) fn ticket_of(cell: &Cell, job: &Job, need: Need) -> Ticket {
     let flags = flags | u64::from(is_served_first(cell, job)) << 5;
     let spares: u64 = job.groups.iter().map(|group| u64::from(group.spares)).sum();
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
-    // A rolling update goes on when its new tasks run; nobody else waits for that.
+    // A service moves on when its new tasks are ready; nobody else waits for that.
     let runs =
-        if job.kind == ClassKind::Service { job.groups.iter().map(|group| u64::from(group.running)).sum() } else { 0 };
+        if job.kind == ClassKind::Service { job.groups.iter().map(|group| u64::from(group.ready())).sum() } else { 0 };
     let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
     let is_ordered = is_ordered_by_usage(cell, &job.spec.queue);

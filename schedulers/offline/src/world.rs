@@ -295,7 +295,8 @@ impl World {
         View::new(&self.cell, over, self.session)
     }
 
-    /// Lets the tasks of `job` that were placed again run, as their agents would report: then the next ones may move.
+    /// Lets the tasks of `job` that were placed again run and be ready, as their agents would report: then the next
+    /// ones may move.
     pub(crate) fn start_replaced(&mut self, job: JobId) {
         let Some(found) = self.job(job) else { return };
         let placed = found.groups.iter().flat_map(|group| {
@@ -303,7 +304,9 @@ impl World {
             tasks.filter_map(|task| self.cell.runs().get(group.tasks.get(task as usize)?.run))
         });
         let start = |run: &Run| {
-            let reports = vec![RunReport { run: run.run, kind: RunReportKind::Started { pid: 1 } }];
+            let ready = RunReportKind::Ready { ready: true, number: 1, message: String::new() };
+            let kinds = [RunReportKind::Started { pid: 1 }, ready];
+            let reports = kinds.into_iter().map(|kind| RunReport { run: run.run, kind }).collect();
             Command::Report { node: run.node, reports }
         };
         let commands: Vec<Command> = placed.map(start).collect();

@@ -180,7 +180,17 @@ fn agents_down(answer: BeatAnswer, read: ReadLog) -> Vec<agent_down::Kind> {
         task,
     };
     let (launch, devices) = (Some(Arc::new(launch)), Default::default());
-    let run = WantedRun { run, started: false, stop: false, grace_ms_max: None, devices, peers: None, launch };
+    let run = WantedRun {
+        run,
+        started: false,
+        stop: false,
+        grace_ms_max: None,
+        devices,
+        peers: None,
+        probes: None,
+        ready: false,
+        launch,
+    };
     let set = WantedSet { cell_incarnation: 1, node_incarnation: Incarnation(1), index: Index(5), runs: vec![run] };
     vec![
         agent_down::Kind::Registered(Registered {

@@ -186,6 +186,7 @@ impl NodeProcess {
                 AgentEffect::StopRun { run, grace_ms } => {
                     self.drive(real_ms, DriverInput::Stop { run, grace_ms }, effects, history);
                 }
+                AgentEffect::Probe(order) => self.drive(real_ms, DriverInput::Probe(order), effects, history),
                 AgentEffect::ForgetRun { run } => self.drive(real_ms, DriverInput::Forget { run }, effects, history),
                 AgentEffect::WriteLease(lease) => self.drive(real_ms, DriverInput::Lease(lease), effects, history),
                 other => effects.push(other),

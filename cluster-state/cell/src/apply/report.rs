@@ -1,6 +1,7 @@
-//! Agents report how their runs start and end.
+//! Agents report how their runs start and end, and whether they are ready.
 
 use crate::apply::Tx;
+use crate::apply::steps::health::run_ready;
 use crate::apply::steps::kept::kept_ended;
 use crate::apply::steps::run_end::end_run;
 use crate::apply::steps::runs::run_started;
@@ -23,6 +24,7 @@ pub(crate) fn report(tx: &mut Tx<'_>, node: NodeId, reports: &[RunReport]) -> Ou
         }
         match &report.kind {
             RunReportKind::Started { pid } => run_started(tx, slot, *pid),
+            RunReportKind::Ready { ready, number, message } => run_ready(tx, slot, *ready, *number, message),
             RunReportKind::Ended { exit, message } => end_run(tx, slot, *exit, message, &mut losses),
         }
     }

@@ -1,6 +1,7 @@
 //! What several commands do: each step is one change of the state with all that belongs to it.
 
 pub(crate) mod duty;
+pub(crate) mod health;
 pub(crate) mod holds;
 pub(crate) mod job_spec;
 pub(crate) mod jobs;

@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::forget_job::forget_job;
+use crate::apply::steps::health::end_wait_in_place;
 use crate::apply::steps::holds::sweep_nominations;
 use crate::apply::steps::jobs::finish_job;
 use crate::policy::admission::admission_due;
@@ -20,7 +21,7 @@ use crate::policy::tolerations::end_tolerations;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Finish, JobState, TaskState};
 use crate::state::timers::Timer;
-use ohm_model::{Incarnation, JobId, StopCause, TaskRef};
+use ohm_model::{Incarnation, JobId, RunRef, StopCause, TaskRef};
 
 /// How long a finished job that still has stopping runs is looked at again.
 const FORGET_AGAIN_MS: u64 = 10_000;
@@ -56,6 +57,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Idle(node) => end_idle(tx, node),
         Timer::StartDeadline(job) => start_deadline_due(tx, job),
         Timer::Ready(job) => ready_due(tx, job),
+        Timer::Start(task, incarnation) => end_wait_in_place(tx, RunRef { task, incarnation }),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;
             let is_over = |held: &Held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms);

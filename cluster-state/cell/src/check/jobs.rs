@@ -41,12 +41,14 @@ pub(crate) fn check_job_sums(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
         let causes = group.tasks.iter().filter_map(|task| cell.runs.get(task.run)?.stop);
         let driven = causes.filter(|cause| cause.is_loss()).count() as u32;
         let running = group.tasks.iter().filter_map(|task| cell.runs.get(task.run)).filter(|run| run.started_ms > 0);
+        let unready = group.tasks.iter().filter_map(|task| cell.runs.get(task.run)).filter(|run| run.is_unready());
         let live = group.tasks.iter().filter_map(|task| cell.runs.get(task.run));
         let reshaped = live.filter(|run| run.shape != group.shape).count() as u32;
         let sums = sums.into_iter().chain([
             ("stopping", group.stopping, stopping),
             ("driven away", group.driven, driven),
             ("running", group.running, running.count() as u32),
+            ("not ready", group.unready, unready.count() as u32),
             ("reshaped", group.reshaped, reshaped),
         ]);
         for (what, kept, counted) in sums {

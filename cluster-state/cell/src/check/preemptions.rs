@@ -3,7 +3,7 @@
 use crate::cell::Cell;
 use crate::policy::preemptions::{SLACK_MS, has_or_awaits, may_stop_in_vain, waits_as_told};
 use crate::state::preemptions::BACK_OFF_MAX_MS;
-use ohm_model::job::GRACE_MS_MAX;
+use ohm_model::GRACE_MS_MAX;
 
 pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
     for (id, preemption) in cell.preemptions.iter() {

@@ -7,7 +7,7 @@ use crate::state::repairs::{RepairState, UnhealthyCause};
 use ohm_model::{NodeHealth, NodeId};
 use ohm_stdx::RangeSet;
 use std::collections::BTreeSet;
-/// What is lost waits to be placed, what was placed again has not started, and a repair is under way exactly then.
+/// What is lost waits to be placed, what was placed again is not ready, and a repair is under way exactly then.
 pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
     let name = &job.spec.name;
     for group in &job.groups {
@@ -21,11 +21,11 @@ pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
         }
         let waits = |task: u32| {
             let run = group.tasks.get(task as usize).and_then(|task| cell.runs.get(task.run));
-            run.is_some_and(|run| run.started_ms == 0)
+            run.is_some_and(|run| !run.is_ready())
         };
         let replaced = group.replaced.values();
         for task in replaced.filter(|task| !waits(*task)) {
-            broken.push(format!("P7: job {name}: task {task} counts as placed again and does not wait to run"));
+            broken.push(format!("P7: job {name}: task {task} counts as placed again and is ready, or does not stand"));
         }
     }
     if job.repairs.open.is_some() != (job.repair_state() != RepairState::Whole) {

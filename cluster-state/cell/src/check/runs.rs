@@ -1,9 +1,11 @@
 //! P2: a task has at most one live run, and what lives on elsewhere is known.
 
 use crate::cell::Cell;
+use crate::check::timers::is_armed;
 use crate::state::jobs::{JobState, TaskState};
 use crate::state::kept::KeptRun;
 use crate::state::runs::Run;
+use crate::state::timers::Timer;
 use ohm_model::{NodeHealth, RunRef};
 /// P2: a live run is the one its task names, and so the only one of its task.
 pub(crate) fn sweep_run(cell: &Cell, slot: u32, run: &Run, broken: &mut Vec<String>) {
@@ -14,11 +16,31 @@ pub(crate) fn sweep_run(cell: &Cell, slot: u32, run: &Run, broken: &mut Vec<Stri
     if !task.is_some_and(|task| task.run == slot && task.incarnation == run.run.incarnation) {
         broken.push(format!("P2: run {} is not the one run of its task", run.run));
     }
+    check_health(cell, run, broken);
     if cell.shapes.get(run.shape).is_none() {
         broken.push(format!("P1: run {} has a shape that is gone", run.run));
     }
     if cell.nodes.get(run.node).is_none() {
         broken.push(format!("P2: run {} is on a node that is gone", run.run));
+    }
+}
+
+/// Of a run that runs something is known of its readiness exactly where probes decide about that. One that waits in
+/// place is looked at when it has waited for long enough.
+fn check_health(cell: &Cell, run: &Run, broken: &mut Vec<String>) {
+    let specs = cell.jobs.get(run.run.task.job).map(|job| &job.spec.groups);
+    let probes = specs.and_then(|specs| specs.get(usize::from(run.run.task.group.0))?.task.probes.as_ref());
+    let gates = probes.is_some_and(|probes| probes.gates_readiness());
+    if run.started_ms != 0 && run.health.is_some() != gates {
+        broken.push(format!("run {} runs with {:?}, and probes {probes:?}", run.run, run.health));
+    }
+    if run.started_ms == 0 && run.health.as_ref().is_some_and(|health| health.ready || health.starts_ms == 0) {
+        broken.push(format!("run {} does not run, with {:?}", run.run, run.health));
+    }
+    if let Some(starts_ms) = run.starts_ms()
+        && !is_armed(cell, starts_ms, Timer::Start(run.run.task, run.run.incarnation))
+    {
+        broken.push(format!("run {} waits beyond the time at which it may be started", run.run));
     }
 }
 

@@ -300,6 +300,7 @@ fn resume_run(tx: &mut Tx<'_>, run: RunRef, attempts: Incarnation, kept: &KeptRu
     (found.run, found.placed_ms) = (run, kept.placed_ms);
     run_started(tx, slot, kept.pid);
     if kept.started_ms > 0 {
+        // Whether it is ready its node tells anew.
         tx.run_mut(slot).started_ms = kept.started_ms;
     }
 }

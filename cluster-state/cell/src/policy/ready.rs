@@ -1,4 +1,4 @@
-//! Ready timeouts (`readyTimeout` of a queue): what is placed of a job and does not run in time is taken back.
+//! Ready timeouts (`readyTimeout` of a queue): what is placed of a job and is not ready in time is taken back.
 //!
 //! ```text
 //! placed ─▶ timeoutSeconds to be ready ──────────┐
@@ -156,12 +156,12 @@ fn to_run(job: &Job, group: &Group, spec: &GroupSpec) -> u32 {
     }
 }
 
-/// How many run, those beyond the count not among them.
+/// How many run and are ready by their probes, those beyond the count not among them.
 fn running(cell: &Cell, group: &Group, spec: &GroupSpec) -> u32 {
     if group.leaving == 0 {
-        return group.running;
+        return group.ready();
     }
     let beyond = (spec.count as usize..group.tasks.len()).filter_map(|task| group.tasks.get(task));
-    let started = beyond.filter(|task| cell.runs.get(task.run).is_some_and(|run| run.started_ms != 0));
-    group.running.saturating_sub(started.count() as u32)
+    let ready = beyond.filter(|task| cell.runs.get(task.run).is_some_and(|run| run.is_ready()));
+    group.ready().saturating_sub(ready.count() as u32)
 }

@@ -121,6 +121,7 @@ impl Overlay {
             (task.run, task.state) = (NO_RUN, TaskState::Pending);
             group.live -= 1;
             group.running -= u32::from(run.started_ms != 0);
+            group.unready -= u32::from(run.is_unready());
             group.pending.insert(run.run.task.task.0, 1);
             group.lost.insert(run.run.task.task.0, 1);
         }

@@ -126,6 +126,8 @@ pub struct Group {
     pub live: u32,
     /// How many of those were reported to run.
     pub running: u32,
+    /// How many of those are not ready, by their probes.
+    pub unready: u32,
     /// How many of the live ones have another shape than the group has now.
     pub reshaped: u32,
     /// How many of the live ones are to stop.
@@ -167,6 +169,7 @@ impl Group {
             backing_off: 0,
             live: 0,
             running: 0,
+            unready: 0,
             reshaped: 0,
             stopping: 0,
             driven: 0,
@@ -200,6 +203,11 @@ impl Group {
     /// Whether each of its tasks has succeeded, or was left out at the start.
     pub fn is_over(&self, spec: &GroupSpec) -> bool {
         self.succeeded + self.skipped == spec.count
+    }
+
+    /// How many of its tasks run and are ready.
+    pub fn ready(&self) -> u32 {
+        self.running - self.unready
     }
 
     /// How many of its live runs count for the group: all but those of removed tasks.

@@ -1,7 +1,7 @@
-//! Whether what is placed of a job runs, and since when it does not.
+//! Whether what is placed of a job runs and is ready, by its probes where it has any, and since when it is not.
 //!
 //! ```text
-//!            placed                 all of it runs
+//!            placed                 all of it is ready
 //! nothing ──────────▶ not ready ──────────────────▶ ready
 //!    ▲                  │   ▲  a task ended or is gone │
 //!    │                  │   └──────────────────────────┘

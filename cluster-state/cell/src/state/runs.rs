@@ -1,5 +1,6 @@
 //! Runs: the attempts that hold room right now, each in the list of its node.
 
+use crate::state::health::RunHealth;
 use crate::state::nodes::Nodes;
 
 pub use crate::state::nodes::NO_RUN;
@@ -36,6 +37,9 @@ pub struct Run {
     pub stop: Option<StopCause>,
     /// It is to end and to start again where it is, under the next number, unless it is to stop for good by then.
     pub restart: bool,
+    /// What its probes say of it, and whether it waits because an earlier attempt failed them; nothing of a run that is
+    /// ready as soon as it runs.
+    pub health: Option<Box<RunHealth>>,
     /// Its devices: one mask per device resource of its shape.
     pub devices: Option<Arc<[u64]>>,
     next: u32,
@@ -62,10 +66,29 @@ impl Run {
             pid: 0,
             stop: None,
             restart: false,
+            health: None,
             devices: (!masks.is_empty()).then(|| masks.into()),
             next: NO_RUN,
             previous: NO_RUN,
         }
+    }
+}
+
+impl Run {
+    /// Whether it runs, and its probes let it count as ready.
+    pub fn is_ready(&self) -> bool {
+        self.started_ms != 0 && self.health.as_ref().is_none_or(|health| health.ready)
+    }
+
+    /// Whether it runs and is not ready.
+    pub fn is_unready(&self) -> bool {
+        self.started_ms != 0 && !self.is_ready()
+    }
+
+    /// Until when it waits to be started, in stamped time, because an earlier attempt failed its probes.
+    pub fn starts_ms(&self) -> Option<u64> {
+        let starts_ms = self.health.as_ref().map_or(0, |health| health.starts_ms);
+        (starts_ms > 0 && self.started_ms == 0).then_some(starts_ms)
     }
 }
 

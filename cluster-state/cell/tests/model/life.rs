@@ -336,7 +336,7 @@ impl Plain {
                         && (run.job, run.group, run.task, run.incarnation)
                             == (task.job, task.group.0, task.task.0, incarnation)
                 }),
-                (None, _) => {}
+                (Some(_), RunReportKind::Ready { .. }) | (None, _) => {}
             }
         }
         self.settle_losses();
@@ -354,8 +354,8 @@ impl Plain {
         let open = active || job.state == State::Suspended;
         let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
         let (succeeded, leaves) = (exit == Exit::Code(0), run.task >= job.spec.groups[usize::from(run.group)].count);
-        let charged =
-            matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed);
+        let own = matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest);
+        let charged = own || matches!(exit, Exit::StartFailed | Exit::Unhealthy);
         let refused = run.stop.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
         let well = run.started_ms.is_some_and(|started| started + 600_000 <= self.now_ms);
         task.refusals *= u32::from(run.started_ms.is_none() || (refused && !well));

@@ -2,6 +2,7 @@
 
 mod admission;
 mod flavors;
+mod health;
 mod neighbours;
 mod parse;
 mod profiles;
@@ -34,6 +35,8 @@ pub(crate) struct Script {
     jobs: BTreeMap<String, JobId>,
     last: Option<Envelope>,
     quiet: bool,
+    /// How many words about readiness were said.
+    words: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -55,6 +58,7 @@ impl Script {
             jobs: BTreeMap::new(),
             last: None,
             quiet: true,
+            words: 0,
         };
         script.open("people", Role::Server);
         script.quiet = false;
@@ -268,7 +272,7 @@ impl Script {
         ("health".to_string(), command)
     }
 
-    /// `report NODE RUN started|ended EXIT ["message"] / RUN …`
+    /// `report NODE RUN started|ready|unready|ended EXIT [message=…] [number=N] / RUN …`
     fn report(&mut self, words: &mut Words) -> Command {
         let node = self.node_id(words.need("node"));
         let mut reports = Vec::new();
@@ -281,7 +285,14 @@ impl Script {
                     let message = words.option("message").unwrap_or_default().to_string();
                     RunReportKind::Ended { exit, message }
                 }
-                other => panic!("a run is `started` or `ended`, not `{other}`"),
+                said @ ("ready" | "unready") => {
+                    // Each word comes later than the last, unless the line says otherwise.
+                    self.words += 1;
+                    let number = words.option("number").map_or(self.words, |number| number.parse().unwrap());
+                    let message = words.option("message").unwrap_or_default().to_string();
+                    RunReportKind::Ready { ready: said == "ready", number, message }
+                }
+                other => panic!("a run is `started`, `ready`, `unready` or `ended`, not `{other}`"),
             };
             reports.push(RunReport { run, kind });
             if !words.take("/") {

@@ -189,7 +189,7 @@ impl<'a> Words<'a> {
             spread: Default::default(),
             topology: Default::default(),
             place_with: self.option("with").unwrap_or_default().to_string(),
-            task: TaskSpec { grace_ms: self.parsed("grace-ms", 0), ..TaskSpec::default() },
+            task: TaskSpec { grace_ms: self.parsed("grace-ms", 0), probes: self.probes(), ..TaskSpec::default() },
         };
         if let Some(level) = self.option("required") {
             group.topology.mode = TopologyMode::Required;
@@ -372,6 +372,7 @@ pub(super) fn exit(text: &str) -> Exit {
         "oom" => Exit::OutOfMemory,
         "over-request" => Exit::OverRequest,
         "start-failed" => Exit::StartFailed,
+        "unhealthy" => Exit::Unhealthy,
         "lease-expired" => Exit::LeaseExpired,
         "never-started" => Exit::NeverStarted,
         "vanished" => Exit::Vanished,

@@ -85,6 +85,7 @@ impl Script {
                 let (limit, until_ms) = (late.limit.map_or("any".into(), |limit| limit.to_string()), late.until_ms);
                 format!("{} not ready in {} s, {} of {limit}, until {until_ms}", late.name, late.seconds, late.attempt)
             }
+            EventKind::Readiness(_) | EventKind::Unhealthy(_) => self.health_event(kind),
             EventKind::FlavorsAssigned { name, groups, .. } => format!("{name} has flavors {groups:?}"),
             EventKind::JobUpdated { name, owner, fields, .. } => {
                 format!("{owner} updated {name}: {}", fields.join(", "))
@@ -297,6 +298,7 @@ impl Script {
             if run.restart {
                 text.push_str(", restarts");
             }
+            text.push_str(&super::health::of_run(run));
             if let Some(masks) = &run.devices {
                 let masks: Vec<String> = masks.iter().map(|mask| format!("0b{mask:b}")).collect();
                 write!(text, " devices {}", masks.join(",")).unwrap();
@@ -373,11 +375,11 @@ impl Script {
         format!("queue {name}: {resource}{of} used {}, available {available}", resources::display(resource, used))
     }
 
-    fn node_name(&self, node: NodeId) -> String {
+    pub(super) fn node_name(&self, node: NodeId) -> String {
         self.cell.nodes().get(node).map_or_else(|| format!("#{node}"), |record| record.spec.name.clone())
     }
 
-    fn job_name(&self, job: JobId) -> String {
+    pub(super) fn job_name(&self, job: JobId) -> String {
         let known = self.jobs.iter().find(|(_, id)| **id == job);
         known.map_or_else(|| format!("#{job}"), |(name, _)| name.clone())
     }

@@ -2,8 +2,8 @@
 //! the same code that its scheduler runs, on a copy of the cell.
 
 use super::views::{
-    causes, head_text, heads_text, held_for_repairs, held_text, job_summary, node_requests, node_requests_text, owed,
-    owed_text, replicas,
+    causes, head_text, heads_text, health_text, held_for_repairs, held_text, job_summary, node_requests,
+    node_requests_text, owed, owed_text, replicas,
 };
 use ohm_cell::{Cell, Job, JobState, preemptions, stop_policy_of};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
@@ -50,7 +50,8 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
             ..view
         },
         JobState::Active if job.pending() == 0 && cell.runs_to_move(job).is_empty() => {
-            ExplainView { summary: settled(job), details: spares(cell, job), ..view }
+            let details = spares(cell, job).into_iter().chain(health_text(cell, job)).collect();
+            ExplainView { summary: settled(job), details, ..view }
         }
         JobState::Active => waiting(cell, job, view),
     }
@@ -59,6 +60,7 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
 /// The sentence about a job of which no task waits to be placed.
 fn settled(job: &Job) -> String {
     let (live, running) = (job.live(), job.groups.iter().map(|group| group.running).sum::<u32>());
+    let unready: u32 = job.groups.iter().map(|group| group.unready).sum();
     let backing_off: u32 = job.groups.iter().map(|group| group.backing_off).sum();
     let name = &job.spec.name;
     if job.readiness.backs_off() && live > 0 {
@@ -68,6 +70,9 @@ fn settled(job: &Job) -> String {
         (0, _, 0) => format!("No task of {name} waits to be placed."),
         (_, _, 1..) => {
             format!("{backing_off} of {name}'s tasks failed and wait for their back-off to pass; {running} run.")
+        }
+        _ if running == live && unready > 0 => {
+            format!("{name} runs: {} of its {live} tasks are ready.", live - unready)
         }
         _ if running == live => format!("{name} runs: no task of it waits to be placed."),
         _ => format!("{name} is placed: {running} of {live} tasks were reported to run, the others are being started."),
@@ -109,6 +114,7 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let requests = node_requests(job);
     view.details.extend(node_requests_text(cell, job, &requests));
     view.details.extend(head_text(cell, job).into_iter().chain(in_vain_text(cell, job)));
+    view.details.extend(health_text(cell, job));
     if waits {
         view.details.extend(heads_text(cell, job));
     }
@@ -133,7 +139,10 @@ fn of_answer(cell: &Cell, job: &Job, answer: Answer, view: ExplainView) -> Expla
             ..view
         },
         Answer::NeedsNothing { why } => ExplainView { summary: why, ..view },
-        Answer::LacksSpares { .. } => ExplainView { summary: settled(job), details: spares(cell, job), ..view },
+        Answer::LacksSpares { .. } => {
+            let details = spares(cell, job).into_iter().chain(health_text(cell, job)).collect();
+            ExplainView { summary: settled(job), details, ..view }
+        }
         Answer::Fits { tasks, victims } => {
             let victims = match victims {
                 0 => String::new(),

@@ -109,7 +109,7 @@ const WAIT: &[Operation] = &[operation(
     "get",
     "Wait until a job is finished or runs; answers when that is so or the time is up",
     &[
-        ("for", "string", "`finished` (default) or `running`: all its groups started and reported to run, or finished"),
+        ("for", "string", "`finished` (default), `running` (all groups started and run) or `ready` (by probes, too)"),
         ("timeout", "integer", "seconds; 30 by default, 300 at most"),
     ],
     "WaitAnswer",

@@ -5,7 +5,7 @@ use super::params::{Name, Params};
 use super::shared::Shared;
 use super::views;
 use axum::extract::State;
-use ohm_cell::{Job, JobState};
+use ohm_cell::{Group, Job, JobState};
 use ohm_wire::api::WaitAnswer;
 use serde::Deserialize;
 use std::time::Duration;
@@ -25,6 +25,7 @@ enum Goal {
     #[default]
     Finished,
     Running,
+    Ready,
 }
 
 impl Goal {
@@ -32,17 +33,18 @@ impl Goal {
         let finished = matches!(job.state, JobState::Finished(_));
         match self {
             Goal::Finished => finished,
-            Goal::Running => finished || (job.live() > 0 && has_started(job)),
+            Goal::Running => finished || (job.live() > 0 && has_started(job, |group| group.running)),
+            Goal::Ready => finished || (job.live() > 0 && has_started(job, Group::ready)),
         }
     }
 }
 
-/// Whether every group runs with its minimum, or is past it. What is to stop does not count: as long as it stops, those
-/// that run may be fewer than said, never more.
-fn has_started(job: &Job) -> bool {
+/// Whether every group runs, or is ready, with its minimum, or is past it. What is to stop does not count: as long as
+/// it stops, those that run may be fewer than said, never more.
+fn has_started(job: &Job, counted: impl Fn(&Group) -> u32) -> bool {
     let mut groups = job.groups.iter().zip(&job.spec.groups);
     groups.all(|(group, spec)| {
-        let gone_through = group.running.saturating_sub(group.stopping) + group.succeeded + group.failed;
+        let gone_through = counted(group).saturating_sub(group.stopping) + group.succeeded + group.failed;
         group.started && gone_through >= spec.min_count.min(spec.count)
     })
 }

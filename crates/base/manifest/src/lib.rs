@@ -66,7 +66,11 @@
 //! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
 //! | `workingDir` | where tasks start | the run's own folder |
 //! | `terminationGracePeriodSeconds` | between the polite signal and the kill; a day at most | 10 |
+//! | `startupProbe`, `readinessProbe` | as in Kubernetes: `exec`, `httpGet` or `tcpSocket`, times, thresholds | none |
+//! | `livenessProbe` | the same; it and `startupProbe` have a `terminationGracePeriodSeconds` | none |
+//! | `onUnhealthy` | whether what a probe ends is charged to `retries`: `Count` or `Ignore` | `Count` |
 //! | `sim` | on simulated nodes: `duration` (`30s`) and `exitCode` | never ends, 0 |
+//! | `sim` besides | how tasks answer probes: `readyAfter`, `unreadyAfter`, `unreadyFor`, `unhealthyAfter` | well |
 //!
 //! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task
 //! was placed anew meanwhile: `newer` (the default: the replacement), `original` or `longestRunning`.

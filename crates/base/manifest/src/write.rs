@@ -1,11 +1,15 @@
 //! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
 //! that submitting it again changes nothing.
 
+mod amount;
 mod expression;
 mod neighbours;
+mod probes;
 
+use self::amount::{Amount, seconds};
 use self::expression::{Expression, is_default};
 use self::neighbours::{PodAffinity, SpreadDocument};
+use self::probes::{ProbeDocument, Sim};
 use crate::decode::{RECONCILE, REPAIR_POLICIES, SURVIVORS};
 use crate::defaults;
 use crate::document::API_VERSION;
@@ -15,8 +19,9 @@ use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::resources::{self, Amounts};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    GroupSpec, HostPort, JobSpec, NAMESPACE_DEFAULT, OnDisconnect, Protocol, Reconcile, RepairSpec, Requirement,
-    SelectorTerm, SpreadMode, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, split_job_name,
+    GroupSpec, HostPort, JobSpec, NAMESPACE_DEFAULT, OnDisconnect, ProbeKind, Protocol, Reconcile, RepairSpec,
+    Requirement, SelectorTerm, SpreadMode, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    split_job_name,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -132,33 +137,16 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         env: group.task.env.iter().map(|(name, value)| Variable { name, value }).collect(),
         working_dir: &group.task.working_dir,
         termination_grace_period_seconds: other(group.task.grace_ms, defaults::GRACE_MS).map(seconds),
-        sim: sim(&group.task),
-    }
-}
-
-/// A number where it is whole, else a text.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Amount {
-    Whole(u64),
-    Text(String),
-}
-
-impl From<String> for Amount {
-    fn from(text: String) -> Self {
-        text.parse().map_or(Amount::Text(text), Amount::Whole)
+        startup_probe: probes::probe(group, ProbeKind::Startup),
+        readiness_probe: probes::probe(group, ProbeKind::Readiness),
+        liveness_probe: probes::probe(group, ProbeKind::Liveness),
+        on_unhealthy: probes::on_unhealthy(group),
+        sim: probes::sim(&group.task),
     }
 }
 
 fn amounts(amounts: &Amounts) -> BTreeMap<&str, Amount> {
     amounts.iter().map(|(name, &amount)| (name.as_str(), resources::display(name, amount).into())).collect()
-}
-
-fn seconds(ms: u64) -> Amount {
-    match ms % 1000 {
-        0 => Amount::Whole(ms / 1000),
-        rest => Amount::Text(format!("{}.{rest:03}", ms / 1000).trim_end_matches('0').to_string()),
-    }
 }
 
 fn affinity(group: &GroupSpec) -> Option<Affinity<'_>> {
@@ -199,15 +187,6 @@ fn topology(request: &TopologyRequest) -> Option<Topology<'_>> {
         slices: request.slices.iter().map(|slice| Slice { level: &slice.level, size: slice.size }).collect(),
         balanced: request.balanced,
     })
-}
-
-fn sim(task: &TaskSpec) -> Option<Sim> {
-    let duration = (task.sim_duration_ms != 0).then(|| match task.sim_duration_ms % 1000 {
-        0 => format!("{}s", task.sim_duration_ms / 1000),
-        _ => format!("{}ms", task.sim_duration_ms),
-    });
-    let exit_code = other(task.sim_exit_code, 0);
-    (duration.is_some() || exit_code.is_some()).then_some(Sim { duration, exit_code })
 }
 
 #[derive(Serialize)]
@@ -329,6 +308,14 @@ struct Group<'j> {
     #[serde(skip_serializing_if = "Option::is_none")]
     termination_grace_period_seconds: Option<Amount>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    startup_probe: Option<ProbeDocument<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    readiness_probe: Option<ProbeDocument<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    liveness_probe: Option<ProbeDocument<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_unhealthy: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sim: Option<Sim>,
 }
 
@@ -443,13 +430,4 @@ struct Slice<'j> {
 struct Variable<'j> {
     name: &'j str,
     value: &'j str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Sim {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exit_code: Option<i32>,
 }

@@ -5,9 +5,10 @@ use ohm_model::host_port::PROTOCOLS;
 use ohm_model::resources::{Amounts, is_extended};
 use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
-    Class, GroupSpec, HostPort, JobSpec, NeighbourTerm, Neighbours, OnDisconnect, Operator, Reconcile, RepairPolicy,
-    RepairSpec, Requirement, SelectorTerm, SpreadConstraint, SpreadMode, TaintEffect, TaskSpec, Toleration,
-    TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
+    Class, GroupSpec, HostPort, JobSpec, NeighbourTerm, Neighbours, OnDisconnect, OnUnhealthy, Operator, Probe,
+    ProbeAction, ProbeKind, Probes, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm, SimHealth,
+    SpreadConstraint, SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    TopologySlice,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -167,6 +168,58 @@ fn neighbours() -> impl Strategy<Value = Option<Box<Neighbours>>> {
     )
 }
 
+fn probe(kind: ProbeKind) -> impl Strategy<Value = Probe> {
+    let program = words().prop_filter("a program has a name", |program| !program.is_empty());
+    let exec = (program, vec(words(), 0..3)).prop_map(|(program, mut command)| {
+        command.insert(0, program);
+        ProbeAction::Exec { command }
+    });
+    let host = || prop_oneof![Just(String::new()), name(), Just("::1".to_string())];
+    let headers = vec(("[A-Za-z-]{1,8}", "[ -~]{0,8}"), 0..3);
+    let http = ("/[a-z0-9?=&%./-]{0,9}", 1..=u16::MAX, host(), any::<bool>(), headers);
+    let http = http.prop_map(|(path, port, host, is_https, headers)| ProbeAction::HttpGet {
+        path,
+        port,
+        host,
+        is_https,
+        headers,
+    });
+    let tcp = (1..=u16::MAX, host()).prop_map(|(port, host)| ProbeAction::TcpSocket { port, host });
+    let numbers = (0..100u32, 1..100u32, 1..100u32, 1..10u32, 1..10u32);
+    let grace_ms = option::of(1..100_000u64);
+    (prop_oneof![exec, http, tcp], numbers, grace_ms).prop_map(move |(action, numbers, grace_ms)| {
+        let (delay, period_seconds, timeout_seconds, successes, failure_threshold) = numbers;
+        let is_readiness = kind == ProbeKind::Readiness;
+        Probe {
+            action,
+            initial_delay_seconds: delay,
+            period_seconds,
+            timeout_seconds,
+            success_threshold: if is_readiness { successes } else { 1 },
+            failure_threshold,
+            grace_ms: grace_ms.filter(|_| !is_readiness),
+        }
+    })
+}
+
+fn probes() -> impl Strategy<Value = Option<Box<Probes>>> {
+    let of = |kind| option::of(probe(kind));
+    let all = (of(ProbeKind::Startup), of(ProbeKind::Readiness), of(ProbeKind::Liveness));
+    let time = || prop_oneof![Just(0), 1..100_000u64];
+    (all, any::<bool>(), (time(), time(), time(), time())).prop_map(
+        |((startup, readiness, liveness), ignores, times)| {
+            let (ready_after_ms, unready_after_ms, unready_for_ms, unhealthy_after_ms) = times;
+            let sim = SimHealth { ready_after_ms, unready_after_ms, unready_for_ms, unhealthy_after_ms };
+            let mut probes = Probes { startup, readiness, liveness, on_unhealthy: OnUnhealthy::Count, sim };
+            if ignores && probes.may_end() {
+                probes.on_unhealthy = OnUnhealthy::Ignore;
+            }
+            let asks = ProbeKind::ALL.iter().any(|kind| probes.get(*kind).is_some());
+            asks.then(|| Box::new(probes))
+        },
+    )
+}
+
 fn task() -> impl Strategy<Value = TaskSpec> {
     let program = words().prop_filter("a program has a name", |program| !program.is_empty());
     let command = prop_oneof![
@@ -178,12 +231,13 @@ fn task() -> impl Strategy<Value = TaskSpec> {
     ];
     let env = btree_map("[A-Z_]([A-Z0-9_]{0,6})", words(), 0..4).prop_map(|env| env.into_iter().collect());
     let times = prop_oneof![Just(0), 0..100_000u64, (0..100u64).prop_map(|seconds| seconds * 1000)];
-    (command, env, words(), times.clone(), times, 0..=255i32).prop_map(
-        |(command, env, working_dir, grace_ms, sim_duration_ms, sim_exit_code)| TaskSpec {
+    (command, env, words(), times.clone(), times, (0..=255i32, probes())).prop_map(
+        |(command, env, working_dir, grace_ms, sim_duration_ms, (sim_exit_code, probes))| TaskSpec {
             command,
             env,
             working_dir,
             grace_ms,
+            probes,
             sim_duration_ms,
             sim_exit_code,
         },

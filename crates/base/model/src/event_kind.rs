@@ -489,4 +489,8 @@ pub enum EventKind {
     QueueStop(crate::queue::QueueStopEvent),
     /// A job was not ready in time: what runs of it is stopped, and it waits.
     ReadyTimeout(crate::ready::ReadyTimeoutEvent),
+    /// A run became ready, or is ready no more.
+    Readiness(crate::probe::ReadinessEvent),
+    /// A probe ended a run, and its task starts again where it was.
+    Unhealthy(crate::probe::UnhealthyEvent),
 }

@@ -3,6 +3,7 @@
 use crate::class::{Class, ClassKind};
 use crate::host_port::HostPort;
 use crate::neighbours::{NEIGHBOUR_TERMS_MAX, Neighbours};
+use crate::probe::Probes;
 use crate::resources::{Amounts, display, is_extended};
 use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
 use crate::topology::{TopologyRequest, TopologySlice};
@@ -174,8 +175,6 @@ impl JobSpec {
 
 /// Most groups a job may have.
 pub const GROUPS_MAX: usize = 64;
-/// The longest time between the polite signal and the kill: a day.
-pub const GRACE_MS_MAX: u64 = 86_400_000;
 /// Most tasks a group may have.
 pub const TASKS_MAX: u32 = 1_000_000;
 /// How long a finished job is remembered unless it says otherwise: one day.
@@ -339,8 +338,10 @@ pub struct TaskSpec {
     pub env: Vec<(String, String)>,
     /// Where it starts; the run's own folder when empty.
     pub working_dir: String,
-    /// Between the polite signal and the kill; at most [`GRACE_MS_MAX`].
+    /// Between the polite signal and the kill; at most [`crate::GRACE_MS_MAX`].
     pub grace_ms: u64,
+    /// How its node finds out whether it has started, is ready and is well; nothing where it does not look.
+    pub probes: Option<Box<Probes>>,
     /// On `sim` nodes: how long it takes; 0 never ends.
     pub sim_duration_ms: u64,
     /// On `sim` nodes: the exit code it ends with.

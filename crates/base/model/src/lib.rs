@@ -26,6 +26,7 @@ pub mod outcome;
 pub mod path;
 pub mod preemption;
 pub mod priority;
+pub mod probe;
 pub mod profile;
 pub mod provisioning;
 pub mod queue;
@@ -53,10 +54,7 @@ pub use ids::{
     ClassId, DomainId, Epoch, FlavorResource, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef,
     Sequence, SessionId, ShapeId, TaskIndex, TaskRef,
 };
-pub use job::{
-    GRACE_MS_MAX, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors,
-    TaskSpec,
-};
+pub use job::{GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors, TaskSpec};
 pub use lease::{Lease, Role, Shard, ShortNodeLease, TakeOver};
 pub use names::{NAMESPACE_DEFAULT, NameError};
 pub use namespace::{Namespace, full_job_name, job_name, split_job_name};
@@ -66,6 +64,7 @@ pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use path::FieldPath;
 pub use preemption::{PreemptionChange, PreemptionEvent, PreemptionNeed, PreemptionReason, Victim, need_of};
 pub use priority::PriorityClass;
+pub use probe::{OnUnhealthy, Probe, ProbeAction, ProbeKind, Probes, ReadinessEvent, SimHealth, UnhealthyEvent};
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
 pub use queue::{
@@ -75,7 +74,7 @@ pub use queue::{
 };
 pub use ready::{ReadyTimeout, ReadyTimeoutEvent};
 pub use resources::{Amounts, UnitKind};
-pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
+pub use run::{Exit, GRACE_MS_MAX, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use subject::Subject;

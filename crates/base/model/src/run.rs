@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// What is kept of a message about the end of a run, in characters.
 pub const MESSAGE_CHARS_MAX: usize = 200;
 
+/// The longest time between the polite signal and the kill: a day.
+pub const GRACE_MS_MAX: u64 = 86_400_000;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Exit {
@@ -30,6 +33,9 @@ pub enum Exit {
     /// Killed because the memory of its node ended, and it had taken more than it asked for at some time; that is its
     /// own doing, and charged as [`Exit::OutOfMemory`] is.
     OverRequest,
+    /// A probe found that it did not start or is not well, and its node stopped it; charged unless its group says
+    /// otherwise.
+    Unhealthy,
 }
 
 impl Exit {
@@ -41,7 +47,8 @@ impl Exit {
     /// Whether the end is the task's own doing and so counts against its retries.
     pub fn is_charged(self) -> bool {
         match self {
-            Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed => true,
+            Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest => true,
+            Exit::StartFailed | Exit::Unhealthy => true,
             Exit::LeaseExpired | Exit::NeverStarted | Exit::Vanished | Exit::NodeLost | Exit::NodeShutdown => false,
         }
     }
@@ -60,6 +67,7 @@ impl std::fmt::Display for Exit {
             Exit::NodeLost => f.write_str("node lost"),
             Exit::NodeShutdown => f.write_str("node shut down"),
             Exit::OverRequest => f.write_str("OverRequest: its node ran out of memory"),
+            Exit::Unhealthy => f.write_str("unhealthy"),
         }
     }
 }
@@ -89,7 +97,7 @@ pub enum StopCause {
     Drained,
     /// Its job was updated to fewer tasks.
     ScaledDown,
-    /// It starts again where it is, because others of its job were placed anew.
+    /// It starts again where it is, because others of its job were placed anew, or a probe found it unhealthy.
     Restarted,
     /// The nodes that were provisioned for its job are taken away.
     CapacityRevoked,
@@ -129,7 +137,16 @@ pub enum RunReportKind {
     Ended {
         /// How.
         exit: Exit,
-        /// More for people, possibly empty: why it could not start.
+        /// More for people, possibly empty: why it could not start, or which probe ended it.
+        message: String,
+    },
+    /// Its probes find it ready, or not ready any more, or not ready yet.
+    Ready {
+        /// Which.
+        ready: bool,
+        /// Higher than that of any earlier word about the run: what comes late says nothing any more.
+        number: u64,
+        /// Which probe failed, and how; empty when it is ready.
         message: String,
     },
 }

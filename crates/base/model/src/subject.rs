@@ -4,6 +4,7 @@ use crate::event_kind::EventKind;
 use crate::head::HeadStart;
 use crate::ids::{JobId, NodeId};
 use crate::preemption::PreemptionEvent;
+use crate::probe::{ReadinessEvent, UnhealthyEvent};
 use crate::queue::QueueStopEvent;
 use crate::ready::ReadyTimeoutEvent;
 
@@ -67,7 +68,9 @@ impl EventKind {
             EventKind::Placed { job, node, .. }
             | EventKind::Stopping { job, node, .. }
             | EventKind::Started { job, node, .. }
-            | EventKind::Ended { job, node, .. } => Subject::Run { job: *job, node: *node },
+            | EventKind::Ended { job, node, .. }
+            | EventKind::Readiness(ReadinessEvent { job, node, .. })
+            | EventKind::Unhealthy(UnhealthyEvent { job, node, .. }) => Subject::Run { job: *job, node: *node },
             EventKind::NodeRegistered { name, .. }
             | EventKind::NodeHealth { name, .. }
             | EventKind::NodeCordoned { name, .. }

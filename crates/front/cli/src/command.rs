@@ -216,6 +216,8 @@ pub enum Goal {
     Finished,
     /// The minimum of every group was started and is reported to run, or the job is over.
     Running,
+    /// As `running`, and ready by their probes, or the job is over.
+    Ready,
 }
 
 impl Goal {
@@ -223,6 +225,7 @@ impl Goal {
         match self {
             Goal::Finished => "finished",
             Goal::Running => "running",
+            Goal::Ready => "ready",
         }
     }
 }

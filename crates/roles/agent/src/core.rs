@@ -7,7 +7,7 @@ use crate::runner::RunnerEvent;
 use crate::runs::{Action, Runs};
 use crate::step::{AgentEffect, AgentInput};
 use crate::wanted::WantedSet;
-use ohm_model::{Exit, Incarnation, Index, NodeId, Refusal};
+use ohm_model::{Exit, Incarnation, Index, NodeId, Refusal, RunReportKind};
 use ohm_stdx::Prng;
 
 /// How an agent behaves; the lease itself comes with every answered beat.
@@ -78,6 +78,8 @@ pub struct AgentCore {
     runs: Runs,
     outbox: Outbox,
     conditions: Conditions,
+    /// How many words about readiness were said under this registration.
+    words: u32,
 }
 
 impl AgentCore {
@@ -101,6 +103,7 @@ impl AgentCore {
             runs: Runs::default(),
             outbox,
             conditions,
+            words: 0,
         }
     }
 
@@ -124,14 +127,15 @@ impl AgentCore {
 
     /// The next moment at which `Tick` has something to do.
     pub fn due_ms(&self) -> Option<u64> {
+        let probes_ms = self.runs.probes_due_ms();
         if !self.connected || !self.attached {
-            return None;
+            return probes_ms.filter(|_| !matches!(self.registration, Registration::Superseded));
         }
         match self.registration {
-            Registration::Outside { due_ms, .. } => Some(due_ms),
+            Registration::Outside { due_ms, .. } => Some(probes_ms.map_or(due_ms, |probes_ms| probes_ms.min(due_ms))),
             Registration::Inside { incarnation, .. } => {
                 let others_ms = self.outbox.due_ms().into_iter().chain(self.conditions.due_ms(incarnation));
-                Some(others_ms.fold(self.beats.due_ms(), u64::min))
+                Some(others_ms.chain(probes_ms).fold(self.beats.due_ms(), u64::min))
             }
             Registration::Superseded => None,
         }
@@ -167,6 +171,7 @@ impl AgentCore {
             AgentInput::Checked { kind, finding } => self.conditions.take(kind, finding),
             AgentInput::Tick => {}
         }
+        out.extend(self.runs.send_probes(now_ms).into_iter().map(AgentEffect::Probe));
         self.send_due(now_ms, out);
     }
 
@@ -186,7 +191,7 @@ impl AgentCore {
             _ => return,
         }
         self.registration = Registration::Inside { node, incarnation: own };
-        self.wanted_index = None;
+        (self.wanted_index, self.words) = (None, 0);
         self.beats.restart(now_ms);
         self.runs.forget_wishes();
         self.conditions.hurry();
@@ -289,11 +294,14 @@ impl AgentCore {
                 let (has_set, may_start) = (self.wanted_index.is_some(), self.may_start(now_ms));
                 self.runs.found(live, exits, has_set, may_start, &mut actions);
             }
-            RunnerEvent::Started { run, pid } => self.runs.started(run, pid, &mut actions),
+            RunnerEvent::Started { run, pid } => self.runs.started(now_ms, run, pid, &mut actions),
             RunnerEvent::StartFailed { run, message } => {
                 self.runs.ended(run, Exit::StartFailed, message, &mut actions);
             }
             RunnerEvent::Exited { run, exit } => self.runs.ended(run, exit, String::new(), &mut actions),
+            RunnerEvent::Probed { run, kind, number, result } => {
+                self.runs.probed(run, (kind, number), result, &mut actions);
+            }
         }
         self.act(now_ms, actions, out);
         self.take_early(now_ms, out);
@@ -310,7 +318,14 @@ impl AgentCore {
                 (Action::Stop { run, grace_ms }, _) => out.push(AgentEffect::StopRun { run, grace_ms }),
                 (Action::TellPeers { run, notice }, _) => out.push(AgentEffect::TellPeers { run, notice }),
                 (Action::Forget(run), _) => out.push(AgentEffect::ForgetRun { run }),
-                (Action::Report(report), _) => self.outbox.push(now_ms, report),
+                (Action::Report(mut report), registration) => {
+                    if let RunReportKind::Ready { number, .. } = &mut report.kind {
+                        self.words += 1;
+                        let incarnation = registration.map_or(0, |(_, incarnation)| incarnation.0);
+                        *number = (u64::from(incarnation) << 32) + u64::from(self.words);
+                    }
+                    self.outbox.push(now_ms, report);
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ const BATCH_BYTES_MAX: usize = 256 << 10;
 /// About how many bytes `report` takes.
 fn bytes_of(report: &RunReport) -> usize {
     32 + match &report.kind {
-        RunReportKind::Ended { message, .. } => message.len(),
+        RunReportKind::Ended { message, .. } | RunReportKind::Ready { message, .. } => message.len(),
         RunReportKind::Started { .. } => 0,
     }
 }

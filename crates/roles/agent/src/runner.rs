@@ -1,6 +1,7 @@
 //! What the runner (the shim, or the simulator's driver) and the agent say to each other.
 
-use ohm_model::{Exit, Incarnation, RunRef};
+use crate::probes::ProbeResult;
+use ohm_model::{Exit, Incarnation, ProbeKind, RunRef};
 use serde::{Deserialize, Serialize};
 
 /// The lease as the runner sees it: one small file, written by the agent.
@@ -25,6 +26,8 @@ pub struct FoundRun {
     pub run: RunRef,
     /// Its process; 0 where there is none.
     pub pid: u32,
+    /// When it was started, on the node's boot-time clock.
+    pub started_ms: u64,
     /// Between the polite signal and the kill, as it was started with.
     pub grace_ms: u64,
 }
@@ -72,5 +75,16 @@ pub enum RunnerEvent {
         run: RunRef,
         /// How.
         exit: Exit,
+    },
+    /// A probe of a run is over.
+    Probed {
+        /// The run.
+        run: RunRef,
+        /// Which of its probes.
+        kind: ProbeKind,
+        /// Of the order.
+        number: u64,
+        /// What came of it.
+        result: ProbeResult,
     },
 }

@@ -1,10 +1,13 @@
 //! The runs of one node: what the cell wants of them, what the runner says of them, and the step from one to the other.
 
+mod probed;
+
+use crate::probes::{Probing, Told};
 use crate::runner::{FoundExit, FoundRun};
 use crate::wanted::{PeersNotice, StartOrder, WantedRun};
 use ohm_model::{Exit, Index, MESSAGE_CHARS_MAX, RunRef, RunReport, RunReportKind};
 use ohm_stdx::hash;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn digest(addresses: &[String]) -> u64 {
@@ -24,6 +27,8 @@ pub(crate) enum Action {
     Report(RunReport),
 }
 
+/// What its probes find unhealthy is stopped as what is wanted no more.
+///
 /// ```text
 ///            Start              Started             Stop
 ///  Waiting ────────▶ Starting ──────────▶ Running ────────▶ Stopping
@@ -37,7 +42,7 @@ pub(crate) enum Action {
 enum Phase {
     Waiting(StartOrder),
     Starting(StartOrder),
-    Running { pid: u32 },
+    Running { pid: u32, started_ms: u64 },
     Stopping,
     Ended { exit: Exit, message: String },
 }
@@ -51,23 +56,17 @@ enum Wish {
     Gone,
 }
 
-/// How far the cell knows of the present phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    Underway,
-    /// Accepted by this entry: a set that takes it into account must show it.
-    Accepted(Index),
-}
-
 #[derive(Clone, Debug)]
 struct LocalRun {
     phase: Phase,
     wish: Wish,
     grace_ms: u64,
+    /// How far the cell knows of the present phase.
     told: Told,
     /// A digest of the peers it knows of; nothing when an earlier agent process has told it.
     peers: Option<u64>,
+    /// What is looked at while it runs.
+    probing: Option<Box<Probing>>,
 }
 
 /// All runs that the cell wants here, or that the runner knows.
@@ -75,6 +74,10 @@ struct LocalRun {
 pub(crate) struct Runs {
     runs: BTreeMap<RunRef, LocalRun>,
     waiting: usize,
+    /// When which run is to be probed.
+    probe_times: BTreeSet<(u64, RunRef)>,
+    /// Of the last probe that was sent.
+    probe_number: u64,
 }
 
 impl Runs {
@@ -119,6 +122,7 @@ impl Runs {
             }
         }
         self.settle(may_start, out);
+        self.plan_all_probes();
     }
 
     /// Starts what waits, when a lease has come.
@@ -147,19 +151,23 @@ impl Runs {
         for (run, local) in &mut self.runs {
             local.meet(alive.remove(run), *run, out);
         }
-        for (run, FoundRun { pid, grace_ms, .. }) in alive {
-            self.runs.insert(run, LocalRun::adopted(Phase::Running { pid }, wish, grace_ms));
+        for (run, FoundRun { pid, started_ms, grace_ms, .. }) in alive {
+            self.runs.insert(run, LocalRun::adopted(Phase::Running { pid, started_ms }, wish, grace_ms));
         }
         self.settle(may_start, out);
+        self.plan_all_probes();
     }
 
     /// The runner started `run`.
-    pub(crate) fn started(&mut self, run: RunRef, pid: u32, out: &mut Vec<Action>) {
+    pub(crate) fn started(&mut self, now_ms: u64, run: RunRef, pid: u32, out: &mut Vec<Action>) {
         if let Some(local) = self.runs.get_mut(&run)
-            && let Phase::Starting(_) = local.phase
+            && let Phase::Starting(order) = &local.phase
         {
-            local.phase = Phase::Running { pid };
+            let probes = order.probes();
+            local.begin_probes(probes, now_ms);
+            local.phase = Phase::Running { pid, started_ms: now_ms };
             self.settle_one(run, false, out);
+            self.plan_probes(run);
         }
     }
 
@@ -178,6 +186,10 @@ impl Runs {
     pub(crate) fn accepted(&mut self, index: Index, reports: &[RunReport]) {
         for report in reports {
             let Some(local) = self.runs.get_mut(&report.run) else { continue };
+            if let (RunReportKind::Ready { ready, .. }, Some(probing)) = (&report.kind, &mut local.probing) {
+                probing.accepted(index, *ready);
+                continue;
+            }
             let ended = matches!(local.phase, Phase::Ended { .. });
             if ended == matches!(report.kind, RunReportKind::Ended { .. }) && local.told == Told::Underway {
                 local.told = Told::Accepted(index);
@@ -215,11 +227,11 @@ impl LocalRun {
             (false, false) => Phase::Waiting(wanted.order()?),
         };
         let peers = wanted.launch.as_ref().map(|launch| digest(&launch.peers));
-        Some(LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers })
+        Some(LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers, probing: None })
     }
 
     fn adopted(phase: Phase, wish: Wish, grace_ms: u64) -> Self {
-        LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers: None }
+        LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers: None, probing: None }
     }
 
     /// Takes what a newer set says of this run. What was accepted before, and is still not shown, is told again.
@@ -236,6 +248,7 @@ impl LocalRun {
             _ if shown => self.told = Told::Accepted(index),
             _ => {}
         }
+        self.renew_probes(index, wanted);
     }
 
     /// Peers are told once; what has not been started finds them where it starts.
@@ -252,6 +265,7 @@ impl LocalRun {
 
     fn end(&mut self, exit: Exit, message: String) {
         if !matches!(self.phase, Phase::Ended { .. }) {
+            let (exit, message) = self.exit_of(exit, message);
             // The cell keeps no more, and an entry holds many reports.
             let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
             self.phase = Phase::Ended { exit, message };
@@ -265,7 +279,11 @@ impl LocalRun {
             // Never to happen; if a runner finds alive what it called dead, it has to make that true.
             (Phase::Ended { .. }, Some(_)) => out.push(Action::Stop { run, grace_ms: 0 }),
             (Phase::Waiting(_) | Phase::Starting(_) | Phase::Running { .. } | Phase::Stopping, Some(found)) => {
-                self.phase = Phase::Running { pid: found.pid };
+                if let Phase::Waiting(order) | Phase::Starting(order) = &self.phase {
+                    let probes = order.probes();
+                    self.begin_probes(probes, found.started_ms);
+                }
+                self.phase = Phase::Running { pid: found.pid, started_ms: found.started_ms };
             }
             (Phase::Starting(wanted), None) => self.phase = Phase::Waiting(wanted.clone()),
             (Phase::Running { .. } | Phase::Stopping, None) => self.end(Exit::Vanished, String::new()),
@@ -287,6 +305,10 @@ impl LocalRun {
                 self.phase = Phase::Stopping;
                 out.push(Action::Stop { run, grace_ms: self.grace_ms });
             }
+            (Phase::Running { .. }, Wish::Run | Wish::Unknown) if self.is_unhealthy() => {
+                self.phase = Phase::Stopping;
+                out.push(Action::Stop { run, grace_ms: self.grace_ms });
+            }
             (Phase::Ended { .. }, Wish::Gone) => {
                 out.push(Action::Forget(run));
                 return false;
@@ -302,13 +324,16 @@ impl LocalRun {
         let kind = match &self.phase {
             // The earlier agent process has probably told it; the first set will show.
             Phase::Running { .. } if self.wish == Wish::Unknown => return,
-            Phase::Running { pid } => RunReportKind::Started { pid: *pid },
+            Phase::Running { pid, .. } => RunReportKind::Started { pid: *pid },
             Phase::Ended { exit, message } => RunReportKind::Ended { exit: *exit, message: message.clone() },
             Phase::Waiting(_) | Phase::Starting(_) | Phase::Stopping => return,
         };
         if self.told == Told::Nothing && self.wish != Wish::Gone {
             self.told = Told::Underway;
             out.push(Action::Report(RunReport { run, kind }));
+        }
+        if let (Phase::Running { .. }, Wish::Run, Some(probing)) = (&self.phase, self.wish, &mut self.probing) {
+            out.extend(probing.tell().map(|kind| Action::Report(RunReport { run, kind })));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The runner of the simulator and of `sim` nodes: tasks are timers, and the lease is obeyed as the shim obeys it.
 
 use crate::beats::may_start;
+use crate::probes::{ProbeOrder, ProbeResult};
 use crate::runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 use crate::wanted::StartOrder;
 use ohm_model::{Exit, Incarnation, JobId, OnDisconnect, RunRef};
@@ -52,6 +53,8 @@ pub enum DriverInput {
         /// The job.
         job: JobId,
     },
+    /// Probe a run; answered with `Probed` at once.
+    Probe(ProbeOrder),
     /// Forget the end of a run.
     Forget {
         /// The run.
@@ -72,6 +75,10 @@ struct LiveRun {
     exit: Exit,
     /// It got the polite signal because the lease is about to end; a renewal does not save it.
     is_fenced: bool,
+}
+
+fn found(run: RunRef, live: &LiveRun) -> FoundRun {
+    FoundRun { run, pid: 0, started_ms: live.started_ms, grace_ms: live.grace_ms }
 }
 
 /// Simulated tasks of one node. It plays the shim: it outlives the agent core and runs on while that is paused.
@@ -142,6 +149,7 @@ impl SimDriver {
             DriverInput::Start { incarnation, wanted } => self.start(now_ms, incarnation, &wanted, out),
             DriverInput::Stop { run, grace_ms } => self.stop(now_ms, run, grace_ms, out),
             DriverInput::Finish { job } => self.finish(now_ms, job, out),
+            DriverInput::Probe(order) => self.probe(now_ms, &order, out),
             DriverInput::Forget { run } => drop(self.exits.remove(&run)),
             DriverInput::Lease(file) => {
                 if self.lease.is_none_or(|lease| lease.deadline_ms < file.deadline_ms) {
@@ -154,7 +162,7 @@ impl SimDriver {
     }
 
     fn attach(&self, out: &mut Vec<RunnerEvent>) {
-        let live = self.live.iter().map(|(&run, live)| FoundRun { run, pid: 0, grace_ms: live.grace_ms });
+        let live = self.live.iter().map(|(&run, live)| found(run, live));
         let exits = self.exits.iter().map(|(&run, &exit)| FoundExit { run, exit, message: String::new() });
         out.push(RunnerEvent::Found { lease: self.lease, live: live.collect(), exits: exits.collect() });
     }
@@ -208,6 +216,18 @@ impl SimDriver {
                 out.push(RunnerEvent::Exited { run, exit: Exit::NeverStarted });
             }
         }
+    }
+
+    /// A live run answers by its age, whether it is asked to end or not; of any other nothing is said.
+    fn probe(&self, now_ms: u64, order: &ProbeOrder, out: &mut Vec<RunnerEvent>) {
+        let ProbeOrder { run, kind, number, .. } = *order;
+        let Some(live) = self.live.get(&run) else { return };
+        let age_ms = now_ms.saturating_sub(live.started_ms);
+        let result = match order.probes.sim.answers(kind, age_ms) {
+            true => ProbeResult::Success,
+            false => ProbeResult::Failure(format!("simulated, {age_ms} ms after its start")),
+        };
+        out.push(RunnerEvent::Probed { run, kind, number, result });
     }
 
     fn finish(&mut self, now_ms: u64, job: JobId, out: &mut Vec<RunnerEvent>) {

@@ -2,6 +2,7 @@
 
 use crate::beats::BeatAnswer;
 use crate::conditions::Finding;
+use crate::probes::ProbeOrder;
 use crate::runner::{LeaseFile, RunnerEvent};
 use crate::wanted::{PeersNotice, StartOrder, WantedSet};
 use ohm_model::{ConditionKind, Incarnation, Index, NodeCondition, NodeId, Refusal, RunRef, RunReport};
@@ -103,6 +104,8 @@ pub enum AgentEffect {
         /// They, and the signal that tells of them.
         notice: Arc<PeersNotice>,
     },
+    /// To the runner: probe a run; answered by [`RunnerEvent::Probed`].
+    Probe(ProbeOrder),
     /// To the runner: the end of this run needs no record any more.
     ForgetRun {
         /// The run.

@@ -1,6 +1,6 @@
 //! What the cell wants to run on a node, and all that is needed to start it.
 
-use ohm_model::{Amounts, Incarnation, Index, OnDisconnect, RunRef, TaskSpec};
+use ohm_model::{Amounts, Incarnation, Index, OnDisconnect, Probes, RunRef, TaskSpec};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ impl Launch {
         let pairs = self.task.env.iter().map(|(name, value)| name.len() + value.len() + 6).sum::<usize>();
         let amounts = self.requests.keys().chain(self.limits.keys());
         let names = amounts.map(|name| name.len() + 12).sum::<usize>();
-        128 + texts(&self.peers) + texts(&self.task.command) + self.task.working_dir.len() + pairs + names
+        let probes = self.task.probes.as_ref().map_or(0, |probes| probes.bytes());
+        128 + probes + texts(&self.peers) + texts(&self.task.command) + self.task.working_dir.len() + pairs + names
     }
 }
 
@@ -70,6 +71,10 @@ pub struct WantedRun {
     /// The peers of a run that was started, if any of its group was placed, or got another address, after it was
     /// placed.
     pub peers: Option<Arc<PeersNotice>>,
+    /// The probes of a run that was started, if it has any; those of one that is to be started are in its task.
+    pub probes: Option<Arc<Probes>>,
+    /// Whether the cell counts it as ready.
+    pub ready: bool,
     /// How to start it. Left out where nothing is to be started any more, and where a set would grow too long: it comes
     /// with a later set, when others of the node have started.
     pub launch: Option<Arc<Launch>>,
@@ -92,6 +97,13 @@ pub struct StartOrder {
     pub devices: BTreeMap<String, u64>,
     /// How to start it.
     pub launch: Arc<Launch>,
+}
+
+impl StartOrder {
+    /// What is looked at while the run runs.
+    pub(crate) fn probes(&self) -> Option<Arc<Probes>> {
+        self.launch.task.probes.as_deref().map(|probes| Arc::new(probes.clone()))
+    }
 }
 
 /// Everything that is wanted on one node, as of one entry of the log. In a message each description stands once,
@@ -123,6 +135,7 @@ struct Message {
     index: Index,
     launches: Vec<Arc<Launch>>,
     notices: Vec<Arc<PeersNotice>>,
+    probes: Vec<Arc<Probes>>,
     runs: Vec<MessageRun>,
 }
 
@@ -135,58 +148,75 @@ struct MessageRun {
     devices: BTreeMap<String, u64>,
     launch: Option<u32>,
     notice: Option<u32>,
+    probes: Option<u32>,
+    ready: bool,
+}
+
+/// What many runs share, each said once.
+struct Shared<T> {
+    said: Vec<Arc<T>>,
+    numbers: BTreeMap<*const T, u32>,
+}
+
+impl<T> Shared<T> {
+    fn new() -> Self {
+        Shared { said: Vec::new(), numbers: BTreeMap::new() }
+    }
+
+    fn number(&mut self, one: &Arc<T>) -> u32 {
+        *self.numbers.entry(Arc::as_ptr(one)).or_insert_with(|| {
+            self.said.push(Arc::clone(one));
+            self.said.len() as u32 - 1
+        })
+    }
+}
+
+/// What stands under `number` in the list of what is shared.
+fn shared<T, E: Error>(said: &[Arc<T>], number: Option<u32>, what: &str) -> Result<Option<Arc<T>>, E> {
+    let found = |number: u32| {
+        let found = said.get(number as usize).cloned();
+        found.ok_or_else(|| E::custom(format!("{what} {number} of {}", said.len())))
+    };
+    number.map(found).transpose()
 }
 
 impl Serialize for WantedSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut launches: Vec<Arc<Launch>> = Vec::new();
-        let mut numbers: BTreeMap<*const Launch, u32> = BTreeMap::new();
-        let mut number = |launch: &Arc<Launch>| {
-            *numbers.entry(Arc::as_ptr(launch)).or_insert_with(|| {
-                launches.push(Arc::clone(launch));
-                launches.len() as u32 - 1
-            })
-        };
-        let mut notices: Vec<Arc<PeersNotice>> = Vec::new();
-        let mut known: BTreeMap<*const PeersNotice, u32> = BTreeMap::new();
-        let mut numbered = |notice: &Arc<PeersNotice>| {
-            *known.entry(Arc::as_ptr(notice)).or_insert_with(|| {
-                notices.push(Arc::clone(notice));
-                notices.len() as u32 - 1
-            })
-        };
+        let (mut launches, mut notices, mut probes) = (Shared::new(), Shared::new(), Shared::new());
         let run = |run: &WantedRun| MessageRun {
             run: run.run,
             started: run.started,
             stop: run.stop,
             grace_ms_max: run.grace_ms_max,
             devices: run.devices.clone(),
-            launch: run.launch.as_ref().map(&mut number),
-            notice: run.peers.as_ref().map(&mut numbered),
+            launch: run.launch.as_ref().map(|launch| launches.number(launch)),
+            notice: run.peers.as_ref().map(|notice| notices.number(notice)),
+            probes: run.probes.as_ref().map(|of_run| probes.number(of_run)),
+            ready: run.ready,
         };
         let runs = self.runs.iter().map(run).collect();
         let (cell_incarnation, node_incarnation, index) = self.age();
-        Message { cell_incarnation, node_incarnation, index, launches, notices, runs }.serialize(serializer)
+        let (launches, notices, probes) = (launches.said, notices.said, probes.said);
+        Message { cell_incarnation, node_incarnation, index, launches, notices, probes, runs }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for WantedSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Message { cell_incarnation, node_incarnation, index, launches, notices, runs } =
+        let Message { cell_incarnation, node_incarnation, index, launches, notices, probes, runs } =
             Message::deserialize(deserializer)?;
-        let launch = |number: u32| {
-            let launch = launches.get(number as usize).cloned();
-            launch.ok_or_else(|| D::Error::custom(format!("description {number} of {}", launches.len())))
-        };
         let run = |run: MessageRun| {
-            let MessageRun { run, started, stop, grace_ms_max, devices, launch: number, notice } = run;
-            let of_number = |number: u32| {
-                let notice = notices.get(number as usize).cloned();
-                notice.ok_or_else(|| D::Error::custom(format!("peers {number} of {}", notices.len())))
-            };
-            let peers = notice.map(of_number).transpose()?;
-            let launch = number.map(launch).transpose()?;
-            Ok(WantedRun { run, started, stop, grace_ms_max, devices, peers, launch })
+            Ok(WantedRun {
+                run: run.run,
+                started: run.started,
+                stop: run.stop,
+                grace_ms_max: run.grace_ms_max,
+                devices: run.devices,
+                peers: shared::<_, D::Error>(&notices, run.notice, "peers")?,
+                probes: shared::<_, D::Error>(&probes, run.probes, "probes")?,
+                ready: run.ready,
+                launch: shared::<_, D::Error>(&launches, run.launch, "description")?,
+            })
         };
         let runs = runs.into_iter().map(run).collect::<Result<_, D::Error>>()?;
         Ok(WantedSet { cell_incarnation, node_incarnation, index, runs })

@@ -23,6 +23,7 @@ pub(crate) mod link;
 pub(crate) mod messages;
 mod output;
 pub(crate) mod peers;
+mod prober;
 mod readers;
 mod retention;
 mod run;

@@ -17,11 +17,13 @@
 //!   it `last_resort`, a timer of the kernel that also goes off when no process of ours runs;
 //! - if the shim dies its tasks die: `guard`, by the kernel where it can;
 //! - a run has ended when *all* of its processes have: process group, cgroup, and the orphans that come to the guard;
+//! - what runs beside a task for its probes has its environment, folder and groups, and ends before the run does;
 //! - no process is signalled that is not ours: a child is signalled only before it is reaped, anything else only after
 //!   its start time was compared.
 //!
 //! For the unit file of the agent: the shim must not be killed with it (`KillMode=process` in systemd).
 
+mod beside;
 mod client;
 mod error;
 mod fence;
@@ -48,5 +50,5 @@ pub use journal::{Record as JournalRecord, Replayed as ReplayedJournal};
 pub use launch::log_folder;
 pub use lease::{LeaseFile, LeaseReader, NodeLease};
 pub use options::ShimOptions;
-pub use protocol::{Cause, End, EndedRun, Event, LiveRun, PROTOCOL_VERSION, Request, RunSpec, ShimInfo};
+pub use protocol::{Cause, End, EndedRun, Event, LiveRun, PROTOCOL_VERSION, ProbeEnd, Request, RunSpec, ShimInfo};
 pub use start::{run_shim, shim_command};

@@ -205,6 +205,10 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
         let problem = format!("{} ms; at most {GRACE_MS_MAX} (a day) are possible", group.task.grace_ms);
         return invalid("terminationGracePeriodSeconds", problem);
     }
+    if let Some((probe, field, problem)) = group.task.probes.as_ref().and_then(|probes| probes.problem()) {
+        let name = if field.is_empty() { probe.to_string() } else { format!("{probe}.{field}") };
+        return invalid(&name, problem);
+    }
     let request = &group.topology;
     if request.is_asked() {
         if request.topology.is_empty() {

@@ -1,6 +1,7 @@
 //! A run is over: its room is free, its task goes where its end sends it, or it starts again where it was.
 
 use crate::apply::Tx;
+use crate::apply::steps::health::counts;
 use crate::apply::steps::holds::arm_room;
 use crate::apply::steps::jobs::{finish_if_done, finish_job, tell_state};
 use crate::apply::steps::leaving::{settle_left, tell_drained};
@@ -8,11 +9,14 @@ use crate::apply::steps::repairs::{drop_repair, end_repair_of};
 use crate::apply::steps::room::give_room;
 use crate::apply::steps::runs::{past_run, tell_ended};
 use crate::apply::steps::task_counts::count_ended;
+use crate::state::health::RunHealth;
 use crate::state::jobs::{Finish, Job, JobState, TaskState};
 use crate::state::repairs::{Losses, RepairState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::timers::Timer;
-use ohm_model::{ClassKind, EventKind, Exit, Incarnation, NodeHealth, NodeId, StopCause};
+use ohm_model::{
+    ClassKind, EventKind, Exit, Incarnation, MESSAGE_CHARS_MAX, NodeHealth, NodeId, StopCause, UnhealthyEvent,
+};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
@@ -26,7 +30,7 @@ const HEALTHY_MS: u64 = 600_000;
 
 /// The run in `slot` is over: its room is free, and its task goes where its end sends it.
 pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, losses: &mut Losses) {
-    if restart_in_place(tx, slot, exit, message) {
+    if restart_in_place(tx, slot, exit, message) || restart_unhealthy(tx, slot, exit, message) {
         return;
     }
     let Some(run) = tx.cell.runs.remove(&mut tx.cell.nodes, slot) else { tx.stop("a run that ends") };
@@ -131,14 +135,17 @@ enum TaskEnd {
 /// exit 0 (batch, tas) ────▶ Succeeded
 /// not its own doing ──────▶ Pending, not charged
 /// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
+/// ended by a probe ───────▶ as failed unless it starts again in place; not charged by `onUnhealthy: Ignore`
 /// ```
 fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
+    let counts = counts(job, usize::from(run.run.task.group.0), exit);
     let (spec, state, job_kind) = (&job.spec, job.state, job.kind);
     let group = &mut job.groups[usize::from(run.run.task.group.0)];
     let index = run.run.task.task.0;
     let task = &mut group.tasks[index as usize];
     group.live -= 1;
     group.running -= u32::from(run.started_ms != 0);
+    group.unready -= u32::from(run.is_unready());
     group.reshaped -= u32::from(run.shape != group.shape);
     group.stopping -= u32::from(run.stop.is_some());
     group.driven -= u32::from(run.stop.is_some_and(StopCause::is_loss));
@@ -159,8 +166,9 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         return TaskEnd::Settled;
     }
     let is_service = job_kind == ClassKind::Service;
-    let ran_ms = if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) };
-    let is_refused = run.stop.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
+    let ran_ms = ran_ms(run, now_ms);
+    let is_ignored = exit == Exit::Unhealthy && !counts;
+    let is_refused = run.stop.is_none() && (is_ignored || matches!(exit, Exit::NeverStarted | Exit::LeaseExpired));
     if run.started_ms != 0 && (!is_refused || ran_ms >= HEALTHY_MS) {
         task.refusals = 0;
     }
@@ -194,6 +202,11 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     task.state = TaskState::BackingOff;
     group.backing_off += 1;
     TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.failures)))
+}
+
+/// How long the run has run; 0 where it did not.
+fn ran_ms(run: &Run, now_ms: u64) -> u64 {
+    if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) }
 }
 
 /// How long a task waits after it failed `times` times.
@@ -241,25 +254,77 @@ fn restart_in_place(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bo
     if tx.job(id).state != JobState::Active || tx.record(node).health == NodeHealth::Lost {
         return false;
     }
-    let mut ended = run.clone();
+    let ended = run.clone();
+    tx.job_mut(id).groups[usize::from(group)].tasks[index as usize].refusals = 0;
+    begin_anew(tx, slot, &ended, (exit, message), 0);
+    true
+}
+
+/// A probe ended the run in `slot`; whether its task starts again where it was, after its back-off. Not where it is to
+/// stop, its retries are used up, or its group is made of something else by now.
+fn restart_unhealthy(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bool {
+    let run = tx.run(slot);
+    if exit != Exit::Unhealthy || run.stop.is_some() {
+        return false;
+    }
+    let (id, at, index) = (run.run.task.job, usize::from(run.run.task.group.0), run.run.task.task.0);
+    let (job, ran_ms) = (tx.job(id), ran_ms(run, tx.now_ms));
+    let (group, is_service) = (&job.groups[at], job.kind == ClassKind::Service);
+    let stays = job.state == JobState::Active && tx.record(run.node).health != NodeHealth::Lost;
+    let is_same = (run.shape, run.revision) == (group.shape, group.revision);
+    let counts = counts(job, at, exit);
+    let is_last = counts && !is_service && group.tasks[index as usize].failures >= job.spec.retries;
+    if !stays || !is_same || is_last {
+        return false;
+    }
+    let (ended, is_well) = (run.clone(), ran_ms >= HEALTHY_MS);
+    let task = &mut tx.job_mut(id).groups[at].tasks[index as usize];
+    let times = if counts { &mut task.failures } else { &mut task.refusals };
+    let earlier = if is_well && (is_service || !counts) { 0 } else { *times };
+    *times = earlier.saturating_add(1);
+    let back_off_ms = back_off_ms(*times);
+    let starts_ms = tx.now_ms.saturating_add(back_off_ms).max(1);
+    begin_anew(tx, slot, &ended, (exit, message), starts_ms);
+    let task = ended.run.task;
+    let incarnation = tx.run(slot).run.incarnation;
+    tx.arm(starts_ms, Timer::Start(task, incarnation));
+    tx.tell(EventKind::Unhealthy(UnhealthyEvent {
+        job: id,
+        group: task.group.0,
+        task: index,
+        incarnation: ended.run.incarnation,
+        node: ended.node,
+        message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+        back_off_ms,
+    }));
+    true
+}
+
+/// The task of the run in `slot` is given its next attempt there, in place of the one that `ended`: its room is free at
+/// no time. It is started after `starts_ms`.
+fn begin_anew(tx: &mut Tx<'_>, slot: u32, ended: &Run, (exit, message): (Exit, &str), starts_ms: u64) {
+    let mut ended = ended.clone();
     ended.stop = Some(StopCause::Restarted);
-    tell_ended(tx, &ended, exit);
-    let past = past_run(tx, &ended, exit, message);
+    let ended = &ended;
+    let (id, group, index, node) = (ended.run.task.job, ended.run.task.group.0, ended.run.task.task.0, ended.node);
+    tell_ended(tx, ended, exit);
+    let past = past_run(tx, ended, exit, message);
     let (placed, placed_ms) = (tx.index(), tx.now_ms);
     let job = tx.job_mut(id);
     job.remember(past);
     let found = &mut job.groups[usize::from(group)];
     found.running -= u32::from(ended.started_ms != 0);
+    found.unready -= u32::from(ended.is_unready());
     let task = &mut found.tasks[index as usize];
     task.attempts = Incarnation(task.attempts.0 + 1);
     task.incarnation = task.attempts;
-    (task.exit, task.refusals) = (Some(exit), 0);
+    task.exit = Some(exit);
     let incarnation = task.incarnation;
     let run = tx.run_mut(slot);
     run.run.incarnation = incarnation;
     (run.placed, run.placed_ms, run.started_ms, run.pid, run.restart) = (placed, placed_ms, 0, 0, false);
+    run.health = (starts_ms > 0).then(|| Box::new(RunHealth { starts_ms, ..RunHealth::default() }));
     tx.touch_node(node);
     tx.touch_job(id);
     tx.tell(EventKind::Placed { job: id, group, first: index, count: 1, node });
-    true
 }

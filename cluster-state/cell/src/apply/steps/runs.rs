@@ -1,6 +1,7 @@
 //! How runs start, are told to stop, and end. A run ends only by its agent's word or with its node.
 
 use crate::apply::Tx;
+use crate::apply::steps::health::begin_health;
 use crate::apply::steps::leaving::settle_left;
 use crate::apply::steps::repairs::end_repair_of;
 use crate::apply::steps::task_counts::count_stopping;
@@ -21,10 +22,13 @@ pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
     let job = tx.job_mut(task.job);
     let group = &mut job.groups[usize::from(task.group.0)];
     group.running += 1;
+    let ready = begin_health(tx, slot);
     tx.touch_job(task.job);
     let (job, group, task) = (task.job, task.group.0, task.task.0);
     tx.tell(EventKind::Started { job, group, task, incarnation, node });
-    end_repair_of(tx, job, group, task, true);
+    if ready {
+        end_repair_of(tx, job, group, task, true);
+    }
 }
 
 /// Wishes that the run in `slot` stops. Its room stays taken until it has ended.

@@ -45,6 +45,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         EventKind::Placed { .. } | EventKind::Stopping { .. } | EventKind::Started { .. } | EventKind::Ended { .. } => {
             of_run(names, event, view)
         }
+        EventKind::Readiness(_) | EventKind::Unhealthy(_) => of_health(names, event, view),
         EventKind::TasksLost { .. }
         | EventKind::RepairCommitted { .. }
         | EventKind::Repaired { .. }
@@ -416,6 +417,31 @@ fn of_run(names: &Names<'_>, event: &Event, view: EventView) -> EventView {
             let message = format!("task {task} of {} on {} ended: {exit}{why}", view.job, view.node);
             let (incarnation, exit) = (incarnation.0, exit.to_string());
             EventView { kind: "ended".into(), message, incarnation, exit, stop_cause, ..view }
+        }
+        _ => view,
+    }
+}
+
+/// What the probes of a run say.
+fn of_health(names: &Names<'_>, event: &Event, view: EventView) -> EventView {
+    match &event.kind {
+        EventKind::Readiness(told) => {
+            let view = placed(names, event, view, (told.job, told.group, told.task, told.node));
+            let (kind, what) = if told.ready { ("ready", "is ready") } else { ("notReady", "is not ready") };
+            let why = if told.message.is_empty() { String::new() } else { format!(": {}", told.message) };
+            let message = format!("task {} of {} on {} {what}{why}", told.task, view.job, view.node);
+            let (incarnation, reason) = (told.incarnation.0, told.message.clone());
+            EventView { kind: kind.into(), message, incarnation, reason, ..view }
+        }
+        EventKind::Unhealthy(told) => {
+            let view = placed(names, event, view, (told.job, told.group, told.task, told.node));
+            let (task, seconds) = (told.task, told.back_off_ms.div_ceil(1000));
+            let message = format!(
+                "task {task} of {} on {} was unhealthy and starts again in place in {seconds} s: {}",
+                view.job, view.node, told.message
+            );
+            let (incarnation, reason) = (told.incarnation.0, told.message.clone());
+            EventView { kind: "unhealthy".into(), message, incarnation, reason, ..view }
         }
         _ => view,
     }

@@ -56,12 +56,15 @@ fn held(cell: &Cell, job: &Job) -> Option<StopPolicy> {
 }
 
 fn counts(group: &Group, spec: &GroupSpec) -> TaskCounts {
+    let gates = spec.task.probes.as_ref().is_some_and(|probes| probes.gates_readiness());
     TaskCounts {
         total: u64::from(spec.count) + u64::from(group.leaving),
         pending: group.pending.len().into(),
         backing_off: group.backing_off.into(),
         live: group.live.into(),
         running: group.running.into(),
+        probed: if gates { u64::from(spec.count) + u64::from(group.leaving) } else { 0 },
+        ready: if gates { group.ready().into() } else { 0 },
         stopping: group.stopping.into(),
         succeeded: group.succeeded.into(),
         failed: group.failed.into(),
@@ -172,6 +175,7 @@ fn domain(cell: &Cell, job: &Job, at: usize) -> Vec<String> {
 
 fn task_view(cell: &Cell, job: &Job, rank: u32, task: &Task) -> TaskView {
     let run = cell.runs().get(task.run).filter(|run| run.run.task.job == job.id && task.state == TaskState::Live);
+    let health = run.and_then(|run| run.health.as_deref());
     let (exit_code, exit_signal) = match task.exit {
         Some(Exit::Code(code)) => (Some(code), None),
         Some(Exit::Signal(signal)) => (None, Some(signal)),
@@ -186,6 +190,9 @@ fn task_view(cell: &Cell, job: &Job, rank: u32, task: &Task) -> TaskView {
         pid: run.map_or(0, |run| run.pid),
         placed_ms: run.map_or(0, |run| run.placed_ms),
         started_ms: run.map_or(0, |run| run.started_ms),
+        ready: health.filter(|_| run.is_some_and(|run| run.started_ms != 0)).map(|health| health.ready),
+        unready_reason: health.map_or_else(String::new, |health| health.message.clone()),
+        starts_ms: run.and_then(|run| run.starts_ms()).unwrap_or(0),
         exit: task.exit.map_or_else(String::new, |exit| exit.to_string()),
         exit_code,
         exit_signal,
@@ -212,6 +219,7 @@ pub(super) fn run_state(run: &Run) -> &'static str {
     match run {
         Run { stop: Some(_), .. } => "stopping",
         Run { started_ms: 1.., .. } => "running",
+        run if run.starts_ms().is_some() => "backingOff",
         _ => "placed",
     }
 }

@@ -81,6 +81,7 @@ fn job_totals(cell: &Cell) -> (JobTotals, TaskTotals) {
             tasks.backing_off += u64::from(group.backing_off);
             tasks.live += u64::from(group.live);
             tasks.running += u64::from(group.running);
+            tasks.unready += u64::from(group.unready);
         }
     }
     (jobs, tasks)

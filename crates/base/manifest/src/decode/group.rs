@@ -2,6 +2,7 @@
 
 use super::neighbours::neighbours;
 use super::ports::host_port;
+use super::probes::{SIM_FIELDS, probes};
 use super::selectors::{node_affinity, toleration};
 use super::{At, Context, Fields};
 use crate::defaults::{self, GroupLeftOpen};
@@ -42,6 +43,10 @@ pub(super) const TEMPLATE_FIELDS: &[&str] = &[
     "env",
     "workingDir",
     "terminationGracePeriodSeconds",
+    "startupProbe",
+    "readinessProbe",
+    "livenessProbe",
+    "onUnhealthy",
     "sim",
 ];
 
@@ -180,6 +185,7 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         env: fields.list(cx, "env", env),
         working_dir: fields.text(cx, "workingDir").unwrap_or_default(),
         grace_ms: grace_ms.unwrap_or(defaults::GRACE_MS),
+        probes: probes(cx, fields),
         sim_duration_ms: sim.0,
         sim_exit_code: sim.1,
     }
@@ -196,7 +202,7 @@ fn env(cx: &mut Context, at: At<'_>) -> Option<(String, String)> {
 }
 
 fn sim(cx: &mut Context, at: At<'_>) -> Option<(u64, i32)> {
-    let fields = Fields::open(cx, at, &[&["duration", "exitCode"]])?;
+    let fields = Fields::open(cx, at, &[&["duration", "exitCode"], SIM_FIELDS])?;
     let duration_ms = match fields.get("duration") {
         Some(at) => at.duration_ms(cx).inspect(|duration_ms| {
             if *duration_ms == 0 {

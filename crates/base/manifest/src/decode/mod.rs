@@ -8,6 +8,7 @@ mod job;
 mod neighbours;
 mod ports;
 mod preemption;
+mod probes;
 mod profile;
 mod provisioning;
 mod quota;

@@ -238,6 +238,10 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
         findings.expect(is_new, || item().field("name"), || format!("`{}` is set twice; keep one", shorten(name)));
     }
     findings.check(names::system_text(&task.working_dir), || at().field("workingDir"));
+    if let Some((probe, field, problem)) = task.probes.as_ref().and_then(|probes| probes.problem()) {
+        let place = || if field.is_empty() { at().field(probe) } else { at().field(probe).field(field) };
+        findings.expect(false, place, || problem.clone());
+    }
     findings.expect(
         (0..=255).contains(&task.sim_exit_code),
         || at().field("sim").field("exitCode"),

@@ -27,7 +27,7 @@ pub struct EventView {
     pub at_ms: u64,
     /// `jobSubmitted`, `jobUpdated`, `jobState`, `jobForgotten`, `placed`, `stopping`, `started`, `ended`,
     /// `nodeRegistered`, `nodeHealth`, `nodeCordoned`, `nodeRemoved`, `nodeCondition`, `nodeHeldDown`, `nodeReleased`,
-    /// `conflicted`, `leaseTaken`, or `dropped`: of what
+    /// `ready`, `notReady`, `unhealthy`, `conflicted`, `leaseTaken`, or `dropped`: of what
     /// came after entry `index`, `count` events (0: nobody knows how many) are no longer there.
     pub kind: String,
     /// For people.

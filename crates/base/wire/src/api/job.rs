@@ -85,6 +85,12 @@ pub struct TaskCounts {
     pub live: u64,
     /// Were reported to run, those that are to stop included.
     pub running: u64,
+    /// Of all, those that are ready only when their probes say so.
+    #[serde(skip_serializing_if = "is_default")]
+    pub probed: u64,
+    /// Of those, are ready.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ready: u64,
     /// Of the live ones, are to stop.
     #[serde(skip_serializing_if = "is_default")]
     pub stopping: u64,
@@ -104,6 +110,8 @@ impl TaskCounts {
         self.backing_off += other.backing_off;
         self.live += other.live;
         self.running += other.running;
+        self.probed += other.probed;
+        self.ready += other.ready;
         self.stopping += other.stopping;
         self.succeeded += other.succeeded;
         self.failed += other.failed;
@@ -306,6 +314,15 @@ pub struct TaskView {
     /// When the live attempt was reported to run.
     #[serde(skip_serializing_if = "is_default")]
     pub started_ms: u64,
+    /// Whether the live attempt is ready, while it runs and its probes decide about that.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ready: Option<bool>,
+    /// Why it is not ready: which probe failed, and how; empty while none has.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unready_reason: String,
+    /// The live attempt is not started before: an earlier one failed its probes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub starts_ms: u64,
     /// How the last attempt ended, in words; empty before.
     #[serde(skip_serializing_if = "is_default")]
     pub exit: String,

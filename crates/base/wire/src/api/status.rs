@@ -120,6 +120,9 @@ pub struct TaskTotals {
     pub live: u64,
     /// Were reported to run.
     pub running: u64,
+    /// Of those, are not ready by their probes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unready: u64,
 }
 
 /// A process that speaks with the cell.

@@ -229,7 +229,7 @@ impl Waited {
 
     fn look(&mut self, session: &Session, limit: Option<Duration>) -> Result<(), Failure> {
         let found = wait::look(session, &self.job.name).and_then(|job| {
-            let goal = if job.class == "service" { Goal::Running } else { Goal::Finished };
+            let goal = if job.class == "service" { Goal::Ready } else { Goal::Finished };
             wait_for(session, &job.name, goal, limit)
         });
         self.take(found.map(|answer| (answer.reached, answer.job)))

@@ -13,18 +13,22 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
     if list.jobs.is_empty() {
         return "no jobs\n".to_string();
     }
-    let mut grid = Grid::new(style, &["NAME", "CLASS", "STATE", "TASKS", "PRIORITY", "QUEUE", "OWNER", "AGE"]);
+    // Most lists hold nothing that is probed.
+    let has_probes = list.jobs.iter().any(|job| job.tasks.probed > 0);
+    let names = ["NAME", "CLASS", "STATE", "READY", "TASKS", "PRIORITY", "QUEUE", "OWNER", "AGE"];
+    let names: Vec<&str> = names.into_iter().filter(|name| has_probes || *name != "READY").collect();
+    let mut grid = Grid::new(style, &names);
     for job in &list.jobs {
-        grid.row([
-            job.name.clone(),
-            job.class.clone(),
-            state(job, style),
+        let ready = has_probes.then(|| ready(&job.tasks));
+        let first = [job.name.clone(), job.class.clone(), state(job, style)];
+        let rest = [
             tasks(&job.tasks),
             job.priority.to_string(),
             job.queue.clone(),
             job.owner.clone(),
             age(style.now_ms, job.submitted_ms),
-        ]);
+        ];
+        grid.row(first.into_iter().chain(ready).chain(rest));
     }
     let mut text = grid.text();
     if list.total > list.jobs.len() as u64 {
@@ -76,6 +80,11 @@ fn tasks(counts: &TaskCounts) -> String {
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, state)| format!("{count} {state}")).collect();
     if parts.is_empty() { counted(counts.total, "task") } else { parts.join(", ") }
+}
+
+/// `2/3`, of the tasks whose probes decide whether they are ready; empty without such tasks.
+fn ready(counts: &TaskCounts) -> String {
+    if counts.probed == 0 { String::new() } else { format!("{}/{}", counts.ready, counts.probed) }
 }
 
 /// One line about what became of a job.
@@ -134,12 +143,18 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
         let left = length(job.start_deadline_ms.saturating_sub(style.now_ms));
         lines.push(("Deadline", format!("fails in {left} unless it starts (pendingTimeoutSeconds)")));
     }
+    lines.push(("Probes", probes(&summary.tasks)));
     lines.push(("Ready", super::ready::readiness_line(&summary.name, &summary.state, &job.readiness, style)));
     lines.push(("Admission", super::admission::admission_line(&job.admission, style)));
     lines.push(("Repair", repair(&job.repair, style)));
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let line = |(name, value)| wrapped(&format!("{:<11}{value}", format!("{name}:")), style.width, 11) + "\n";
     lines.map(line).collect()
+}
+
+/// How many tasks are ready by their probes.
+fn probes(counts: &TaskCounts) -> String {
+    if counts.probed == 0 { String::new() } else { format!("{} tasks are ready", ready(counts)) }
 }
 
 /// How the repair stands, and those that are over.
@@ -186,6 +201,9 @@ pub(super) fn pairs(pairs: &BTreeMap<String, String>) -> String {
 
 fn group_text(group: &GroupView, style: &Style) -> String {
     let mut about = vec![tasks(&group.counts)];
+    if group.counts.probed > 0 {
+        about.push(format!("ready {}", ready(&group.counts)));
+    }
     if group.min_count != group.counts.total {
         about.push(format!("starts with {}", group.min_count));
     }
@@ -216,7 +234,7 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     for task in &group.tasks {
         grid.row([
             task.task.to_string(),
-            task.state.clone(),
+            if task.ready == Some(false) { "not ready".to_string() } else { task.state.clone() },
             task.node.clone(),
             if task.incarnation == 0 { String::new() } else { task.incarnation.to_string() },
             age(style.now_ms, task.started_ms.max(task.placed_ms)),
@@ -240,6 +258,8 @@ fn spares(group: &GroupView) -> String {
 
 fn ended(task: &TaskView) -> String {
     match (task.exit.as_str(), task.stop_cause.as_str()) {
+        // What is wrong now goes before what was.
+        (_, "") if !task.unready_reason.is_empty() => task.unready_reason.clone(),
         (exit, "") => exit.to_string(),
         (_, cause) => format!("stopping: {cause}"),
     }

@@ -223,6 +223,8 @@ impl Cell {
             grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,
+            probes: None,
+            ready: false,
             launch: Some(self.launches[usize::from(keeps(run.task.task.0))].clone()),
         });
         Some(WantedSet { cell_incarnation: 1, node_incarnation, index: self.index, runs: runs.collect() })

@@ -205,6 +205,7 @@ impl World {
                     self.drive(id, DriverInput::Start { incarnation, wanted });
                 }
                 AgentEffect::StopRun { run, grace_ms } => self.drive(id, DriverInput::Stop { run, grace_ms }),
+                AgentEffect::Probe(order) => self.drive(id, DriverInput::Probe(order)),
                 AgentEffect::ForgetRun { run } => self.drive(id, DriverInput::Forget { run }),
                 AgentEffect::WriteLease(file) => self.drive(id, DriverInput::Lease(file)),
                 AgentEffect::SendReports { batch, node, reports } => {

@@ -4,6 +4,7 @@ use super::checks::Found;
 use super::key::NodeIdentity;
 use super::link::{ARRIVALS_MAX, Arrival, Outlets};
 use super::messages::{self, Order};
+use super::prober::{Prober, RESULTS_MAX};
 use super::readers::Readers;
 use super::retention::{LogRetention, Retention};
 use super::runner::{Orders, WORDS_MAX, Word};
@@ -58,6 +59,9 @@ pub(super) struct Desk {
     is_stopping: bool,
     is_superseded: bool,
     effects: Vec<AgentEffect>,
+    prober: Prober,
+    /// What the probes find that are made here.
+    probed: mpsc::Receiver<RunnerEvent>,
 }
 
 /// How far the end of the process has come.
@@ -80,7 +84,10 @@ impl Desk {
         folder: &Path,
         retention: LogRetention,
     ) -> Self {
+        let (results, probed) = mpsc::channel(RESULTS_MAX);
         Desk {
+            prober: Prober::new(&place.node_address, results),
+            probed,
             core: AgentCore::new(config, dice::dice()),
             spec_bytes: write(node),
             identity,
@@ -141,6 +148,7 @@ impl Desk {
                     Err(_) => self.requests.clear(),
                 },
                 arrival = arrivals.recv() => self.take(arrival.ok_or(AgentError::TaskEnded("the servers"))?)?,
+                Some(event) = self.probed.recv() => self.step(AgentInput::Runner(event)),
                 Some((kind, finding)) = findings.recv() => self.step(AgentInput::Checked { kind, finding }),
                 () = sleep(Duration::from_millis(sleep_ms.min(SLEEP_MS_MAX))) => {}
             }
@@ -224,6 +232,7 @@ impl Desk {
             RunnerEvent::Started { run, .. } => {
                 self.live.insert(*run);
             }
+            RunnerEvent::Probed { .. } => {}
             RunnerEvent::Exited { run, .. } | RunnerEvent::StartFailed { run, .. } => {
                 self.live.remove(run);
                 self.readers.runs_ended(|other| other == *run);
@@ -313,6 +322,10 @@ impl Desk {
                 self.requests.push(Request::Start { run: wanted.run, spec });
             }
             AgentEffect::StopRun { run, grace_ms } => self.requests.push(Request::Stop { run, grace_ms }),
+            AgentEffect::Probe(order) => {
+                let request = self.prober.probe(&order);
+                self.requests.extend(request);
+            }
             AgentEffect::TellPeers { run, notice } => {
                 if self.write_peers(run, &notice.addresses) && notice.signal != 0 {
                     self.requests.push(Request::Signal { run, signal: notice.signal });

@@ -1,6 +1,7 @@
 //! The way to the shim and back: finds it or starts it, sends it orders, and tells the agent in its own words what the
 //! shim says. When the shim is gone a new one is started, which says anew what lives.
 
+use super::prober::{result_of, split};
 use crate::shim::{
     End, EndedRun, Event, LeaseReader, LiveRun, Request, ShimClient, ShimCommand, ShimError, ShimEvents, ShimSender,
 };
@@ -192,6 +193,10 @@ impl Connection {
                 self.refused.push_back((Instant::now() + REFUSED_FOR, run));
                 return None;
             }
+            Event::Probed { run, number, end } => {
+                let (number, kind) = split(number);
+                RunnerEvent::Probed { run, kind, number, result: result_of(end) }
+            }
             Event::NotKnown { run } => RunnerEvent::Exited { run, exit: Exit::NeverStarted },
             Event::Hello(_) | Event::Refused { .. } => return None,
         };
@@ -211,7 +216,12 @@ impl Connection {
     /// Gathers the parts of the list, which is the first that a shim says.
     fn listed(&mut self, live: &[LiveRun], ended: &[EndedRun], is_last: bool) -> Option<Word> {
         let (all_live, all_exits) = self.list.as_mut()?;
-        let found = |live: &LiveRun| FoundRun { run: live.run, pid: live.pid, grace_ms: live.grace_ms };
+        let found = |live: &LiveRun| FoundRun {
+            run: live.run,
+            pid: live.pid,
+            started_ms: live.at_boottime_ms,
+            grace_ms: live.grace_ms,
+        };
         all_live.extend(live.iter().map(found));
         all_exits.extend(ended.iter().map(found_exit));
         if !is_last {

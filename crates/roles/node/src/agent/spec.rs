@@ -21,7 +21,7 @@ use crate::cgroup::{Limits, MEMORY_BYTES_MIN, Requests, Resources};
 use crate::rotation::LogLimits;
 use crate::shim::RunSpec;
 use ohm_agent::{PEERS_BYTES_MAX, StartOrder};
-use ohm_model::{Amounts, Incarnation, full_job_name, resources};
+use ohm_model::{Amounts, Incarnation, ProbeAction, ProbeKind, Probes, full_job_name, resources};
 
 /// What a run is told of the node it stands on.
 #[derive(Clone, Debug)]
@@ -47,6 +47,7 @@ impl Place {
             // The cell itself stops a job that runs too long.
             active_deadline_ms: None,
             registration,
+            is_probed: launch.task.probes.as_deref().is_some_and(runs_programs),
         }
     }
 
@@ -77,6 +78,12 @@ impl Place {
         environment.extend(launch.task.env.iter().cloned());
         environment
     }
+}
+
+/// Whether one of these probes runs a program beside the task.
+fn runs_programs(probes: &Probes) -> bool {
+    let mut all = ProbeKind::ALL.into_iter().filter_map(|kind| probes.get(kind));
+    all.any(|probe| matches!(probe.action, ProbeAction::Exec { .. }))
 }
 
 /// What a run is to get, and what it may use at most: memory ends at its request unless a limit says more, CPU only

@@ -84,6 +84,11 @@ impl Slot {
         self.parts.iter().find(|part| part.hierarchy == hierarchy).map(|part| part.folder.as_path())
     }
 
+    /// The files that list the processes of its groups: what is written there joins them.
+    pub fn process_files(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        self.parts.iter().map(|part| part.folder.join("cgroup.procs"))
+    }
+
     /// The handle that kills; none when no hierarchy can.
     pub fn group(&self) -> Option<&GroupOfRun> {
         self.killer.as_ref()

@@ -1,5 +1,6 @@
 //! What runs stand on, and what can be done to their processes: start, signal, find the rest.
 
+use super::beside::{Output, Starter};
 use super::fence::Fence;
 use super::folder;
 use super::guard::{Guard, GuardStarter};
@@ -28,6 +29,7 @@ pub(super) struct Ground {
     /// The memory of this machine, in bytes.
     pub(super) memory_bytes: u64,
     pub(super) kernel_kills: KernelKills,
+    pub(super) beside: Starter,
 }
 
 impl Ground {
@@ -69,6 +71,22 @@ impl Ground {
             let _ = self.processes.set_oom_points(*pid, points);
         }
         Ok(started)
+    }
+
+    /// Starts a program beside the task of `run`.
+    pub(super) fn launch_beside(
+        &self,
+        launcher: &Launcher,
+        (run, spec): (RunRef, &RunSpec),
+        slot: Option<&Slot>,
+        command: &[String],
+    ) -> Result<(u32, Output), LaunchError> {
+        let (pid, output) = self.beside.start(launcher, (run, spec), slot, command)?;
+        let is_held = slot.is_some_and(Slot::counts_memory);
+        if let Some(points) = oom::points(&spec.resources, self.memory_bytes, is_held) {
+            let _ = self.processes.set_oom_points(pid, points);
+        }
+        Ok((pid, output))
     }
 
     fn start_in_slot(

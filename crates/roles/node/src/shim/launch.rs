@@ -84,7 +84,29 @@ impl Launcher {
             "" => self.make_run_folder(run)?,
             given => PathBuf::from(given),
         };
-        let [program, arguments @ ..] = spec.command.as_slice() else {
+        let TaskCommand { program, mut command, .. } = self.command_in(run, spec, &spec.command, folder.clone())?;
+        command.current_dir(&folder).process_group(0).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        // The handle is let go: the loop reaps by process id, and dropping it neither waits nor kills.
+        command.spawn().map(|child| child.id()).map_err(|error| explain(error, &program, &folder))
+    }
+
+    /// `words` as a program with the environment and the folder of a run that was started before.
+    pub(super) fn command(&self, run: RunRef, spec: &RunSpec, words: &[String]) -> Result<TaskCommand, LaunchError> {
+        let folder = match spec.working_dir.as_str() {
+            "" => self.run_folder(run),
+            given => PathBuf::from(given),
+        };
+        self.command_in(run, spec, words, folder)
+    }
+
+    fn command_in(
+        &self,
+        run: RunRef,
+        spec: &RunSpec,
+        words: &[String],
+        folder: PathBuf,
+    ) -> Result<TaskCommand, LaunchError> {
+        let [program, arguments @ ..] = words else {
             return Err(LaunchError::Task("command is empty; it must name a program".into()));
         };
         let path = spec.environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
@@ -99,15 +121,21 @@ impl Launcher {
         command
             .env("OHM_RUN", run.to_string())
             .env("OHM_INCARNATION", run.incarnation.to_string())
-            .env(mark_name, mark_value)
-            .current_dir(&folder)
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(stdout)
-            .stderr(stderr);
-        // The handle is let go: the loop reaps by process id, and dropping it neither waits nor kills.
-        command.spawn().map(|child| child.id()).map_err(|error| explain(error, program, &folder))
+            .env(mark_name, mark_value);
+        Ok(TaskCommand { program: program.clone(), found, command, folder })
     }
+}
+
+/// A program as a task of a run would be started.
+pub(super) struct TaskCommand {
+    /// As it was named.
+    pub(super) program: String,
+    /// Where it was found.
+    pub(super) found: PathBuf,
+    /// With its arguments and the environment of the run.
+    pub(super) command: Command,
+    /// Where it starts.
+    pub(super) folder: PathBuf,
 }
 
 fn machine(what: &Path, error: io::Error) -> LaunchError {

@@ -10,7 +10,7 @@ use ohm_model::{Exit, Incarnation, OnDisconnect, RunRef};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides must speak the same.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 /// The format byte of every frame on the socket.
 pub(crate) const FORMAT: u8 = 1;
 /// No request is longer. The kernel takes about 2 MiB of arguments and environment.
@@ -41,6 +41,8 @@ pub struct RunSpec {
     /// The registration of the node that the order was given under. It is not obeyed once the lease is of a later one:
     /// the cell may have placed the task elsewhere by then.
     pub registration: Incarnation,
+    /// Whether programs may be run beside it, by [`Request::Probe`].
+    pub is_probed: bool,
 }
 
 impl RunSpec {
@@ -57,6 +59,7 @@ impl RunSpec {
             on_disconnect: OnDisconnect::Stop,
             active_deadline_ms: None,
             registration: Incarnation(u32::MAX),
+            is_probed: false,
         }
     }
 
@@ -119,6 +122,17 @@ pub enum Request {
         /// As the kernel numbers it.
         signal: i32,
     },
+    /// Run a program beside the run, as the run in everything. Answered by [`Event::Probed`] unless the run ends.
+    Probe {
+        /// The run, which must be one that is probed.
+        run: RunRef,
+        /// Comes back with the answer.
+        number: u64,
+        /// Program and arguments.
+        command: Vec<String>,
+        /// It is killed when it has run so long, in milliseconds.
+        timeout_ms: u64,
+    },
 }
 
 /// To the agent. Every connection gets every event.
@@ -151,6 +165,15 @@ pub enum Event {
         ended: Vec<EndedRun>,
         /// Whether this is the last part.
         is_last: bool,
+    },
+    /// A program beside a run is over.
+    Probed {
+        /// The run.
+        run: RunRef,
+        /// Of the request.
+        number: u64,
+        /// How it ended.
+        end: ProbeEnd,
     },
     /// The connection did something wrong and is closed.
     Refused {
@@ -217,6 +240,17 @@ pub enum End {
     NeverStarted(String),
     /// Nobody saw it.
     Unseen,
+}
+
+/// How a program beside a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeEnd {
+    /// With exit code 0.
+    Success,
+    /// In any other way; how, for people.
+    Failure(String),
+    /// This machine could not run it; why, for people.
+    NotRun(String),
 }
 
 /// On whose behalf a run ended.

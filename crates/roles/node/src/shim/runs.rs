@@ -9,8 +9,10 @@
 //! ```
 
 mod ends;
+mod probes;
 mod starts;
 
+use super::beside::{Programs, Wanted};
 use super::ground::Ground;
 use super::journal::{self, Contents, Journal, Record};
 use super::launch::Launcher;
@@ -45,6 +47,8 @@ struct Run {
     grace_ms: u64,
     logs: LogLimits,
     slot: Option<Slot>,
+    /// Of one that is probed.
+    spec: Option<Box<RunSpec>>,
     phase: Phase,
     /// When the agenda comes back to it.
     due_ms: Option<u64>,
@@ -96,6 +100,7 @@ pub(super) struct Runs {
     waits: BTreeSet<RunRef>,
     agenda: BTreeSet<(u64, RunRef)>,
     draining: BTreeSet<RunRef>,
+    programs: Programs,
     rotate_at_ms: u64,
     /// Ended, but not yet on disk.
     fresh: Vec<EndedRun>,
@@ -116,6 +121,7 @@ impl Runs {
             waits: BTreeSet::new(),
             agenda: BTreeSet::new(),
             draining: BTreeSet::new(),
+            programs: Programs::default(),
             rotate_at_ms: 0,
             fresh: Vec::new(),
             events: Vec::new(),
@@ -143,6 +149,9 @@ impl Runs {
             Request::Signal { run, signal } => {
                 self.signal(run, signal);
                 Vec::new()
+            }
+            Request::Probe { run, number, command, timeout_ms } => {
+                self.want_probe(Wanted { run, number, command, timeout_ms })
             }
             // The connection has dealt with it.
             Request::Hello { .. } => Vec::new(),
@@ -251,6 +260,7 @@ impl Runs {
         if let Some((due_ms, _)) = self.agenda.first() {
             wake_at_ms = wake_at_ms.min(*due_ms);
         }
+        wake_at_ms = self.programs.due_ms(now_ms).map_or(wake_at_ms, |due_ms| wake_at_ms.min(due_ms));
         if self.draining.is_empty() { wake_at_ms } else { wake_at_ms.min(now_ms + AGAIN_MS) }
     }
 
@@ -260,6 +270,7 @@ impl Runs {
         self.fire(now_ms);
         self.drain(now_ms);
         self.start_and_commit(now_ms);
+        self.probe(now_ms);
         if now_ms >= self.rotate_at_ms {
             self.rotate_logs();
             self.ground.look_at_memory(now_ms);

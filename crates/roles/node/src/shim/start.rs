@@ -1,5 +1,6 @@
 //! How a shim comes up: one per folder, with nothing left of its predecessor.
 
+use super::beside::{Starter, run_beside};
 use super::fence::Fence;
 use super::folder::{cgroup_name, socket_path};
 use super::ground::Ground;
@@ -40,6 +41,7 @@ pub fn shim_command(arguments: impl IntoIterator<Item = OsString>) -> Result<(),
             }
             Some("--no-namespace") => options.wants_namespace = false,
             Some("--no-cgroups") => options.wants_cgroups = false,
+            Some("--beside") => return run_beside(arguments),
             Some("--guard") => is_guard = true,
             Some("--in-namespace") => in_namespace = true,
             _ => return Err(ShimError::Arguments(format!("unknown argument {argument:?}"))),
@@ -86,7 +88,7 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
 
     // No thread can be started any more once children go to another process namespace.
     let fence = Fence::start(LeaseReader::open(&folder)?, options.fence_lead_ms)?;
-    let guard_starter = GuardStarter::new(&folder)?;
+    let (guard_starter, beside) = (GuardStarter::new(&folder)?, Starter::new()?);
     let (guard, warning) = guard_starter.start(&processes, options.wants_namespace)?;
     warnings.extend(warning);
     let lease = LeaseReader::open(&folder)?;
@@ -106,6 +108,7 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
         fence_lead_ms,
         memory_bytes,
         kernel_kills: KernelKills::default(),
+        beside,
     };
     ground.look_at_memory(clock::boottime_ms());
     serve::serve(Runs::new(ground, journal, ended, recorder), info, &socket)

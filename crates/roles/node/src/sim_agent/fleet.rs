@@ -248,6 +248,7 @@ impl Fleet {
                 }
                 // Simulated tasks read nothing.
                 AgentEffect::TellPeers { .. } => {}
+                AgentEffect::Probe(order) => self.tell_driver(now_ms, local, DriverInput::Probe(order)),
                 AgentEffect::StartRun { incarnation, wanted } => {
                     self.tell_driver(now_ms, local, DriverInput::Start { incarnation, wanted });
                 }

@@ -1,6 +1,7 @@
 //! The agent process with a real shim, real tasks, and a server of a few lines. This program is its own shim, so it has
 //! its own `main`.
 
+mod probes;
 mod server;
 
 use nix::sys::signal::{Signal, kill};
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         say("an_agent_that_comes_back_adopts", an_agent_that_comes_back_adopts()).await;
         say("a_lost_shim_is_replaced", a_lost_shim_is_replaced()).await;
         say("what_cannot_start_says_why", what_cannot_start_says_why()).await;
+        probes::run().await;
     });
     ExitCode::SUCCESS
 }
@@ -125,7 +127,7 @@ async fn ended(server: &Server, run: RunRef) -> (Exit, String) {
     let find = || {
         server.kinds(run).into_iter().find_map(|kind| match kind {
             RunReportKind::Ended { exit, message } => Some((exit, message)),
-            RunReportKind::Started { .. } => None,
+            RunReportKind::Started { .. } | RunReportKind::Ready { .. } => None,
         })
     };
     until(&format!("the end of {run}"), || find().is_some(), || ()).await;
@@ -136,7 +138,7 @@ async fn pid_of(server: &Server, run: RunRef) -> u32 {
     let find = || {
         server.kinds(run).into_iter().find_map(|kind| match kind {
             RunReportKind::Started { pid } => Some(pid),
-            RunReportKind::Ended { .. } => None,
+            RunReportKind::Ended { .. } | RunReportKind::Ready { .. } => None,
         })
     };
     until(&format!("the start of {run}"), || find().is_some(), || ()).await;

@@ -1,7 +1,7 @@
 //! A server that knows one node: it registers it, answers its beats, wants runs of it, and hears its reports.
 
 use ohm_agent::{Launch, WantedRun, WantedSet};
-use ohm_model::{Incarnation, Index, JobId, OnDisconnect, RunRef, RunReport, RunReportKind, TaskSpec};
+use ohm_model::{Incarnation, Index, JobId, OnDisconnect, Probes, RunRef, RunReport, RunReportKind, TaskSpec};
 use ohm_runtime::test_server::{Replies, TestServer, serve};
 use ohm_wire::{
     AgentDown, AgentUp, BeatAnswer, BeatAnswers, LogPiece, MoreLog, ReadLog, Registered, ReportsTaken, WantedRuns,
@@ -71,6 +71,10 @@ impl State {
                         RunReportKind::Started { .. } => {
                             self.wanted.entry(report.run).and_modify(|wanted| wanted.started = true);
                         }
+                        RunReportKind::Ready { ready, .. } => {
+                            let ready = *ready;
+                            self.wanted.entry(report.run).and_modify(|wanted| wanted.ready = ready);
+                        }
                         RunReportKind::Ended { .. } => drop(self.wanted.remove(&report.run)),
                     }
                 }
@@ -106,7 +110,14 @@ impl Server {
 
     /// Wants a shell script to run as `task`.
     pub(crate) fn want(&self, task: u32, script: &str) -> RunRef {
+        self.want_probed(task, script, None)
+    }
+
+    /// Wants a shell script to run as `task`, with probes.
+    pub(crate) fn want_probed(&self, task: u32, script: &str, probes: Option<Box<Probes>>) -> RunRef {
+        let probed = probes.clone().map(|probes| Arc::new(*probes));
         let task_spec = TaskSpec {
+            probes,
             command: vec!["/bin/sh".into(), "-c".into(), script.into()],
             grace_ms: 3_000,
             ..TaskSpec::default()
@@ -130,6 +141,8 @@ impl Server {
             grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,
+            probes: probed,
+            ready: false,
             launch: Some(Arc::new(launch)),
         };
         let mut state = self.state();

@@ -35,10 +35,14 @@ impl Runs {
 
     fn reap_one(&mut self, pid: Pid, end: End, now_ms: u64) {
         let number = pid.as_raw().unsigned_abs();
+        let code = if let End::Code(code) = &end { Some(*code) } else { None };
         match self.by_pid.remove(&number) {
             Some(run) => self.reap_run(run, number, end),
-            // An orphan that came to us, or the guard.
-            None => reap(pid),
+            // A program beside a run, an orphan that came to us, or the guard.
+            None => {
+                self.probe_ended(number, code);
+                reap(pid);
+            }
         }
         if number == self.ground.guard.identity.pid {
             self.replace_guard(now_ms);
@@ -106,6 +110,9 @@ impl Runs {
     /// Ends a run if nothing is left of it; kills what is.
     fn drain_one(&mut self, run: RunRef, orphans: &[u32], now_ms: u64) {
         let Some(state) = self.book.live.get(&run) else { return };
+        if self.kill_probes_of(run) {
+            return;
+        }
         if self.ground.kill_leftovers(run, state.identity.pid, state.slot.as_ref(), orphans) {
             return;
         }

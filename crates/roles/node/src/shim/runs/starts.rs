@@ -102,6 +102,7 @@ impl Runs {
             grace_ms: spec.grace_ms,
             logs: spec.logs,
             slot,
+            spec: spec.is_probed.then(|| Box::new(spec.clone())),
             phase: Phase::Running,
             due_ms: None,
         };

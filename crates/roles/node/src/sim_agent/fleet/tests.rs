@@ -75,6 +75,8 @@ fn wanted(run: RunRef) -> WantedSet {
         grace_ms_max: None,
         devices: BTreeMap::new(),
         peers: None,
+        probes: None,
+        ready: false,
         launch: Some(Arc::new(launch)),
     };
     WantedSet { cell_incarnation: 1, node_incarnation: Incarnation(1), index: Index(5), runs: vec![run] }

@@ -1,5 +1,7 @@
 //! One agent core and one driver, told by hand what servers would tell them.
 
+mod probes;
+
 use ohm_agent::{
     AgentConfig, AgentCore, AgentEffect, AgentInput, BeatAnswer, DriverConfig, DriverInput, Launch, LeaseFile,
     RunnerEvent, SimDriver, WantedRun, WantedSet,
@@ -35,6 +37,8 @@ fn wanted(task: u32, duration_ms: u64) -> WantedRun {
         grace_ms_max: None,
         devices: Default::default(),
         peers: None,
+        probes: None,
+        ready: false,
         launch: Some(Arc::new(launch)),
     }
 }
@@ -115,6 +119,7 @@ impl Node {
                     self.stops.push(grace_ms);
                     self.drive(DriverInput::Stop { run, grace_ms });
                 }
+                AgentEffect::Probe(order) => self.drive(DriverInput::Probe(order)),
                 AgentEffect::ForgetRun { run } => self.drive(DriverInput::Forget { run }),
                 AgentEffect::WriteLease(file) => self.drive(DriverInput::Lease(file)),
                 other => self.sent.push(other),
