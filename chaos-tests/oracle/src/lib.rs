@@ -35,6 +35,7 @@ mod p6_counts;
 mod p7_lease_ends;
 mod p7_moves;
 mod p7_owed_room;
+mod p7_probes;
 mod p7_ready;
 mod p7_real_time;
 mod p7_repairs;
@@ -96,6 +97,7 @@ pub struct Oracle {
     lease_ends: p7_lease_ends::LeaseEnds,
     moves: p7_moves::Moves,
     readinesses: p7_ready::Readinesses,
+    probed: p7_probes::Probed,
     real_time: p7_real_time::RealTime,
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
@@ -143,6 +145,7 @@ impl Oracle {
         self.single_run.watch(record, &mut self.broken);
         self.lease_ends.began(record, &mut self.broken);
         self.kept_runs.watch(record);
+        self.probed.watch_lives(record);
         self.exactly_once.watch(record, &mut self.broken);
     }
 
@@ -158,14 +161,14 @@ impl Oracle {
         self.books.rule(&rules);
         self.admissions.entry_begins(&taken, &rules, &self.books);
         self.note_commits(&taken);
-        let broken = &mut self.broken;
         let facts = facts::facts(&taken, applied, &mut self.classes);
+        self.note_restarts(&taken, &facts);
+        let broken = &mut self.broken;
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.namespaces.entry(index, &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
         self.owed_room.entry_begins(index, &taken, (&self.books, &self.repairs));
-        self.restarts.entry_begins(&taken, &facts);
         self.taints.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
         self.spares.entry_begins(&rules);
@@ -192,10 +195,10 @@ impl Oracle {
             self.moves.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.repairs.watch(index, &fact, &self.books, broken);
             self.taints.watch(index, &fact, (&self.books, &self.admissions), broken);
-            self.restarts.watch(index, &fact, (&self.books, &self.repairs), broken);
-            self.counts.watch(index, &fact, &self.books, broken);
-            self.lease_ends.watch(index, &fact, broken);
-            self.admissions.watch(index, &fact, &self.books, &rules, broken);
+            self.judge_restarts(index, &fact);
+            self.counts.watch(index, &fact, &self.books, &mut self.broken);
+            self.lease_ends.watch(index, &fact, &mut self.broken);
+            self.admissions.watch(index, &fact, &self.books, &rules, &mut self.broken);
             self.judge_places(index, &fact, &rules);
             let broken = &mut self.broken;
             self.node_requests.watch(index, &fact, &self.books, broken);
@@ -215,6 +218,19 @@ impl Oracle {
         let found = strict_order.judge(index, &self.ledger());
         self.broken.extend(found);
         self.admissions.flavors.settled();
+    }
+
+    /// What may start again in place, and what nodes say of their probes, before an entry.
+    fn note_restarts(&mut self, taken: &[facts::Taken<'_>], facts: &[facts::Fact<'_>]) {
+        self.restarts.entry_begins(taken, facts);
+        self.probed.entry_begins(taken);
+    }
+
+    /// Whether what starts again in place, and what is told of probes, is right.
+    fn judge_restarts(&mut self, index: Index, fact: &facts::Fact<'_>) {
+        let broken = &mut self.broken;
+        self.restarts.watch(index, fact, (&self.books, &self.repairs), broken);
+        self.probed.watch(index, fact, &self.books, broken);
     }
 
     /// What queues keep back before an entry.
@@ -275,6 +291,7 @@ impl Oracle {
         self.admissions.entry_over(rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);
+        self.probed.entry_over(index, &self.books, broken);
         self.taints.entry_over((index, self.waiting.now_ms), (&self.books, &self.admissions), broken);
         self.earmarks.entry_over((index, self.waiting.now_ms), (&self.books, &self.repairs), broken);
     }
@@ -303,6 +320,7 @@ impl Oracle {
         p6_counts::finish(&self.books, &mut self.broken);
         self.kept_runs.finish(&self.books, &mut self.broken);
         self.restarts.finish(&self.books, &mut self.broken);
+        self.probed.finish(&self.books, &mut self.broken);
     }
 
     /// P10: every job that waits now although it fits by itself and its queue has room for it.

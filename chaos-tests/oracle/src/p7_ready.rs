@@ -24,7 +24,7 @@ const PAUSE_MS_MAX: u64 = 1_000;
 /// What is known of one job.
 #[derive(Debug, Default)]
 struct Readiness {
-    /// The tasks that were reported to run, by group.
+    /// The tasks that were reported to run, and to be ready where probes decide about that, by group.
     running: BTreeMap<u16, BTreeSet<u32>>,
     /// Since when it is not ready: at the earliest, and at the latest.
     since_ms: Option<(u64, u64)>,
@@ -124,6 +124,17 @@ impl Readinesses {
     /// Takes note of what begins to run and ends.
     fn note_run(&mut self, kind: &EventKind, known: Known<'_>) {
         let job = match kind {
+            // Whether it is ready with that its node has to say.
+            EventKind::Started { job, group, .. } if waits_for_probes(*job, *group, known.0) => *job,
+            EventKind::Readiness(told) => {
+                let running = self.jobs.entry(told.job).or_default().running.entry(told.group).or_default();
+                if told.ready {
+                    running.insert(told.task)
+                } else {
+                    running.remove(&told.task)
+                };
+                told.job
+            }
             EventKind::Started { job, group, task, .. } => {
                 self.jobs.entry(*job).or_default().running.entry(*group).or_default().insert(*task);
                 *job
@@ -224,6 +235,13 @@ impl Readiness {
             }
         }
     }
+}
+
+/// Whether tasks of the group are ready only when their probes say so.
+fn waits_for_probes(job: JobId, group: u16, books: &Books) -> bool {
+    let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
+    let probes = spec.and_then(|spec| spec.task.probes.as_ref());
+    probes.is_some_and(|probes| probes.startup.is_some() || probes.readiness.is_some())
 }
 
 /// Whether the time to be ready runs: something of the job stands that is not to stop.

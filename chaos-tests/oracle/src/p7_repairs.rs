@@ -154,7 +154,8 @@ impl Repairs {
             (Exit::NeverStarted | Exit::LeaseExpired, None) => lost(false),
             // A success is charged to nobody.
             (Exit::Code(0), None) => false,
-            (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed, None) => {
+            (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::OverRequest | Exit::StartFailed, None)
+            | (Exit::Unhealthy, None | Some(StopCause::Restarted)) => {
                 *self.failures.entry((job, group, task)).or_insert(0) += 1;
                 false
             }

@@ -1,5 +1,5 @@
 //! P7 for jobs with `survivors: restartAll`: once everything such a job lost is placed again, each task that stayed
-//! ends and starts again where it stands, and nothing else is restarted.
+//! ends and starts again where it stands, and nothing else is restarted but what a probe ended.
 
 use crate::books::Books;
 use crate::facts::{Fact, Taken};
@@ -81,6 +81,10 @@ impl Restarts {
                         self.ended.push(key);
                         return;
                     }
+                    (_, Some(StopCause::Restarted)) if may_be_unhealthy(books, key, *exit) => {
+                        self.ended.push(key);
+                        return;
+                    }
                     (_, Some(StopCause::Restarted)) => "starts again for nothing",
                     (true, None) if is_own(*exit) => "ends for good although it is to start again",
                     _ => return,
@@ -136,6 +140,13 @@ impl Restarts {
 /// Whether a run ended by itself, and not with its node.
 fn is_own(exit: Exit) -> bool {
     exit.is_charged() || exit == Exit::NeverStarted
+}
+
+/// Whether a probe may have ended a run of this task.
+fn may_be_unhealthy(books: &Books, (job, group, _): Task, exit: Exit) -> bool {
+    let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
+    let probes = spec.and_then(|spec| spec.task.probes.as_ref());
+    exit == Exit::Unhealthy && probes.is_some_and(|probes| probes.startup.is_some() || probes.liveness.is_some())
 }
 
 fn name(books: &Books, (job, group, task): Task) -> String {

@@ -15,6 +15,7 @@ mod owed_room;
 mod p10;
 mod preemption;
 mod preemption_room;
+mod probes;
 mod ready;
 mod real_time;
 mod restarts;

@@ -154,7 +154,10 @@ impl Waiting {
                 state.placed.extend(*first..first + count);
             }
             EventKind::Ended { job, group, task, exit, cause, .. } => {
-                let by_itself = cause.is_none() && exit.is_charged() && (books.is_endless(*job) || !exit.is_success());
+                // By a probe it may have ended to start again in place.
+                let by_probe = *exit == Exit::Unhealthy && *cause == Some(StopCause::Restarted);
+                let is_own = (cause.is_none() || by_probe) && exit.is_charged();
+                let by_itself = is_own && (books.is_endless(*job) || !exit.is_success());
                 let refused = cause.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
                 let failed = by_itself || refused;
                 self.ended((*job, *group, *task), failed, at_ms, books);

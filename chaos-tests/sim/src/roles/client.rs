@@ -212,6 +212,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     stage.knobs.subqueues.name(&mut job);
     stage.knobs.namespaces.enter(&mut job);
     stage.knobs.neighbour_rules.settle(&mut job);
+    stage.knobs.probed_tasks.settle(&mut job);
     job
 }
 
