@@ -32,6 +32,7 @@ mod p5_slices;
 mod p6_admission;
 mod p6_closed_jobs;
 mod p6_counts;
+mod p7_budgets;
 mod p7_lease_ends;
 mod p7_moves;
 mod p7_owed_room;
@@ -95,6 +96,7 @@ pub struct Oracle {
     closed_jobs: p6_closed_jobs::ClosedJobs,
     counts: p6_counts::Counts,
     lease_ends: p7_lease_ends::LeaseEnds,
+    budgets: p7_budgets::BudgetBooks,
     moves: p7_moves::Moves,
     readinesses: p7_ready::Readinesses,
     probed: p7_probes::Probed,
@@ -260,7 +262,9 @@ impl Oracle {
         self.readinesses.watch(index, fact, known, rules, broken);
     }
 
+    /// Whom others stop.
     fn judge_preemption(&mut self, index: Index, fact: &facts::Fact<'_>) {
+        self.budgets.watch(index, fact, &self.books, &mut self.broken);
         let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
         let (admissions, quotas, neighbourhoods) = (&self.admissions, &self.quotas, &self.neighbourhoods);
         let known = Known { books, waiting, turns, admissions, quotas, neighbourhoods };
@@ -306,6 +310,7 @@ impl Oracle {
     }
 
     fn note_commits(&mut self, taken: &[facts::Taken<'_>]) {
+        self.budgets.entry_begins(taken);
         for (command, outcome) in taken {
             if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) {
                 self.quotas.commit(transaction, verdict);

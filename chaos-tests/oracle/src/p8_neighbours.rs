@@ -301,7 +301,8 @@ fn selected(selector: &Option<Vec<Requirement>>, labels: &Labels) -> bool {
     selector.as_ref().is_some_and(|all| all.iter().all(|requirement| fits(requirement, labels)))
 }
 
-fn fits(requirement: &Requirement, labels: &Labels) -> bool {
+/// Whether labels are as a requirement wants them.
+pub(crate) fn fits(requirement: &Requirement, labels: &Labels) -> bool {
     let label = labels.get(&requirement.key);
     let is_named = label.is_some_and(|label| requirement.values.iter().any(|value| value == label));
     match requirement.operator {

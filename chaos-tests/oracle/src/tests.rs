@@ -1,5 +1,6 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
+mod budgets;
 mod flavor_checks;
 mod flavors;
 mod heads;

@@ -3,7 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use crate::workload::{Lines, Namespaces, NeighbourRules, ProbedTasks, ReadyTimes, Subqueues};
+use crate::workload::{Budgets, Lines, Namespaces, NeighbourRules, ProbedTasks, ReadyTimes, Subqueues};
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -79,6 +79,8 @@ pub(crate) struct Knobs {
     pub(crate) neighbour_rules: NeighbourRules,
     /// Whether tasks are probed.
     pub(crate) probed_tasks: ProbedTasks,
+    /// Whether there are disruption budgets.
+    pub(crate) budgets: Budgets,
     /// How queues order, bound and hold their lines, and for how long jobs wait.
     pub(crate) lines: Lines,
     /// In which time queues have their jobs be ready.
@@ -137,6 +139,7 @@ impl Knobs {
             namespaces: Namespaces::default(),
             neighbour_rules: NeighbourRules::default(),
             probed_tasks: ProbedTasks::default(),
+            budgets: Budgets::default(),
             lines: Lines::default(),
             ready_times: ReadyTimes::default(),
             subqueues: Subqueues::default(),
@@ -184,7 +187,8 @@ impl Knobs {
     }
 
     /// Draws how queues order, bound and hold their lines, for how long jobs wait, and in which time they are to be
-    /// ready, and whether there are namespaces, rules about other tasks and probes. Its dice are its own, too.
+    /// ready, and whether there are namespaces, rules about other tasks, probes and disruption budgets. Its dice are
+    /// its own, too.
     pub(crate) fn with_lines(self, seed: u64) -> Self {
         let lines = if self.is_large() { Lines::default() } else { Lines::drawn(seed, self.queues) };
         let ready_times = ReadyTimes::drawn(seed, self.queues && !self.is_large());
@@ -192,7 +196,8 @@ impl Knobs {
         let namespaces = if self.is_large() { Namespaces::default() } else { Namespaces::drawn(seed) };
         let rules = if self.is_large() { NeighbourRules::default() } else { NeighbourRules::drawn(seed) };
         let probed_tasks = if self.is_large() { ProbedTasks::default() } else { ProbedTasks::drawn(seed) };
-        Knobs { lines, ready_times, subqueues, namespaces, neighbour_rules: rules, probed_tasks, ..self }
+        let budgets = if self.is_large() { Budgets::default() } else { Budgets::drawn(seed) };
+        Knobs { lines, ready_times, subqueues, namespaces, neighbour_rules: rules, probed_tasks, budgets, ..self }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -1,5 +1,6 @@
 //! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
 
+mod budgets;
 mod jobs;
 mod lines;
 mod namespaces;
@@ -10,6 +11,7 @@ mod profiles;
 mod ready;
 mod subqueues;
 
+pub(crate) use budgets::Budgets;
 pub(crate) use jobs::job;
 pub(crate) use lines::{Lines, Stop};
 pub(crate) use namespaces::Namespaces;

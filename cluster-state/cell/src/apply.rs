@@ -11,6 +11,7 @@ pub(crate) mod cordon_node;
 mod drain_node;
 pub(crate) mod forget_job;
 mod freed;
+mod put_budget;
 mod put_namespace;
 mod put_priority_class;
 mod put_provisioning_class;
@@ -42,6 +43,7 @@ pub use freed::Freed;
 pub(crate) use tx::Tx;
 
 use crate::apply::report_released::report_released;
+use crate::apply::steps::budgets::settle_budgets;
 use crate::apply::steps::names::{check_actor, check_session};
 use crate::apply::steps::task_counts::settle_task_counts;
 use crate::cell::{Cell, STAMP_MAX_MS};
@@ -62,7 +64,7 @@ use crate::policy::waiting::settle_waiting;
 use crate::rooms::reads::session_name;
 use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
-use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal, SessionId};
+use ohm_model::{Command, Entry, Envelope, Epoch, Index, Lease, Outcome, Refusal, SessionId};
 
 /// Applies the entry at `index`; see [`Cell::apply`].
 pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied: &mut Applied) {
@@ -95,6 +97,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_start_deadlines(&mut tx);
         settle_waiting(&mut tx);
         settle_task_counts(&mut tx);
+        settle_budgets(&mut tx);
         tx.applied.outcomes.push(outcome);
         planted.after(cell, applied);
     }
@@ -135,10 +138,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::CloseSession => close_session(tx, session),
         Command::KeepAlive => keep_alive(tx, session),
         Command::TakeLease { lease, epoch, renewed } => take_lease::take_lease(tx, session, *lease, *epoch, *renewed),
-        Command::ReleaseLease { lease, epoch } => {
-            tx.sessions.release(*lease, session, *epoch);
-            Ok(Outcome::Done)
-        }
+        Command::ReleaseLease { lease, epoch } => release_lease(tx, session, (*lease, *epoch)),
         Command::RegisterNode { spec, key, instance, boot, alive } => {
             register_node::register_node(tx, spec, *key, *instance, *boot, alive)
         }
@@ -173,6 +173,8 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::RemoveTopology { name } => put_topology::remove_topology(tx, name),
         Command::PutNamespace(namespace) => put_namespace::put_namespace(tx, namespace),
         Command::RemoveNamespace { name } => put_namespace::remove_namespace(tx, name),
+        Command::PutBudget(budget) => put_budget::put_budget(tx, budget),
+        Command::RemoveBudget { name } => put_budget::remove_budget(tx, name),
         Command::PutPriorityClass(class) => put_priority_class::put_priority_class(tx, class),
         Command::RemovePriorityClass { name } => put_priority_class::remove_priority_class(tx, name),
         Command::PutResourceFlavor(flavor) => put_resource_flavor::put_resource_flavor(tx, flavor),
@@ -200,6 +202,11 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
 
 fn keep_alive(tx: &mut Tx<'_>, session: SessionId) -> Result<Outcome, Refusal> {
     tx.cell.sessions.renew(session, tx.cell.applied);
+    Ok(Outcome::Done)
+}
+
+fn release_lease(tx: &mut Tx<'_>, session: SessionId, (lease, epoch): (Lease, Epoch)) -> Result<Outcome, Refusal> {
+    tx.sessions.release(lease, session, epoch);
     Ok(Outcome::Done)
 }
 

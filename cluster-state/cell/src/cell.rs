@@ -3,6 +3,7 @@
 use crate::judge::scratch::Scratch;
 use crate::rooms::nominations::Nominations;
 use crate::state::brought::Brought;
+use crate::state::budgets::book::Budgets;
 use crate::state::classes::Classes;
 use crate::state::job_store::Jobs;
 use crate::state::jobs::Job;
@@ -63,6 +64,7 @@ pub struct Cell {
     pub(crate) topologies: Topologies,
     pub(crate) quota: Quota,
     pub(crate) namespaces: Namespaces,
+    pub(crate) budgets: Budgets,
     pub(crate) priority_classes: PriorityClasses,
     pub(crate) provisioning_classes: ProvisioningClasses,
     pub(crate) profiles: Profiles,

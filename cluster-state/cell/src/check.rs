@@ -3,6 +3,7 @@
 //! what each entry touched.
 
 mod admission;
+mod budgets;
 mod claims;
 mod heads;
 mod jobs;
@@ -24,6 +25,7 @@ mod timers;
 pub use sweep::Sweep;
 
 use crate::cell::Cell;
+use crate::check::budgets::check_budgets;
 use crate::check::jobs::{check_job_promises, check_job_sums};
 use crate::check::nodes::{check_listed, sweep_node};
 use crate::check::preemptions::check_preemptions;
@@ -53,6 +55,7 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     check_preemptions(cell, &mut broken);
     check_shapes(cell, &mut broken);
     check_task_counts(cell, &mut broken);
+    check_budgets(cell, &mut broken);
     if cell.brought != Brought::of(&cell.nodes, &cell.jobs) {
         broken.push("the nodes that were brought and the open requests are not those that nodes and jobs say".into());
     }

@@ -7,6 +7,7 @@ pub(crate) mod counted;
 pub(crate) mod grid;
 pub(crate) mod heads;
 pub(crate) mod laying;
+pub(crate) mod moves;
 pub(crate) mod neighbours;
 pub(crate) mod nominations;
 pub(crate) mod order;

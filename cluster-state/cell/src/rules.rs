@@ -4,6 +4,7 @@
 
 mod claims;
 pub(crate) mod devices;
+pub(crate) mod disruption;
 mod limit_per_node;
 pub(crate) mod miss;
 mod node_class;

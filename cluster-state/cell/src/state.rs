@@ -4,6 +4,7 @@
 pub(crate) mod admission;
 pub(crate) mod backup;
 pub(crate) mod brought;
+pub(crate) mod budgets;
 pub(crate) mod classes;
 pub(crate) mod conditions;
 pub(crate) mod decay;

@@ -4,7 +4,7 @@
 use crate::script;
 
 use ohm_cell::{Applied, Cell, restore};
-use ohm_model::ConflictReason;
+use ohm_model::{BudgetRef, ConflictReason};
 use script::Script;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -57,6 +57,7 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::OutOfTurn,
         ConflictReason::QueueHeld,
         ConflictReason::BacksOff(0),
+        ConflictReason::BudgetExceeded(BudgetRef::Named(1)),
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

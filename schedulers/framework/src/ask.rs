@@ -7,7 +7,7 @@ use crate::plan::{Decision, Plan};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::ticket::rank_of;
 use crate::view::Board;
-use ohm_cell::{Cell, Job, JobState, Overlay};
+use ohm_cell::{Cell, Job, JobState, Overlay, budget_state, moves_now};
 use ohm_model::{JobId, SessionId};
 use ohm_stdx::Prng;
 
@@ -53,27 +53,7 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
         return waits(obstacle);
     }
     let Some(need) = planner.need(cell, found) else {
-        let why = match found.state {
-            JobState::Finished(_) => format!("job {} is {}.", found.spec.name, found.phase()),
-            JobState::Suspended => format!("job {} is suspended; resume it to have it placed.", found.spec.name),
-            JobState::Active if found.groups.iter().any(|group| group.backing_off > 0) => {
-                let waiting: u32 = found.groups.iter().map(|group| group.backing_off).sum();
-                format!("{waiting} tasks of job {} failed and wait for their back-off.", found.spec.name)
-            }
-            JobState::Active if found.awaits_ends() => {
-                let stopping: u32 = found.groups.iter().map(ohm_cell::Group::driven_out).sum();
-                let tasks = if stopping == 1 { "1 task".to_string() } else { format!("{stopping} tasks") };
-                format!(
-                    "{tasks} of job {} that a node drives away still stop; then all that it lost is repaired at once.",
-                    found.spec.name
-                )
-            }
-            JobState::Active if found.pending() > 0 => {
-                format!("job {} waits for its former runs to stop.", found.spec.name)
-            }
-            JobState::Active => format!("job {} has no task that waits to be placed.", found.spec.name),
-        };
-        return Answer::NeedsNothing { why };
+        return Answer::NeedsNothing { why: why_nothing(cell, found) };
     };
     let mut over = Overlay::default();
     let mut board = Board::new(cell, &mut over, SessionId(0));
@@ -115,6 +95,44 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
             Answer::NeedsNothing { why }
         }
     }
+}
+
+/// Why a job needs no planner now, as a sentence.
+fn why_nothing(cell: &Cell, found: &Job) -> String {
+    match found.state {
+        JobState::Finished(_) => format!("job {} is {}.", found.spec.name, found.phase()),
+        JobState::Suspended => format!("job {} is suspended; resume it to have it placed.", found.spec.name),
+        JobState::Active if found.groups.iter().any(|group| group.backing_off > 0) => {
+            let waiting: u32 = found.groups.iter().map(|group| group.backing_off).sum();
+            format!("{waiting} tasks of job {} failed and wait for their back-off.", found.spec.name)
+        }
+        JobState::Active if found.awaits_ends() => {
+            let stopping: u32 = found.groups.iter().map(ohm_cell::Group::driven_out).sum();
+            let tasks = if stopping == 1 { "1 task".to_string() } else { format!("{stopping} tasks") };
+            format!(
+                "{tasks} of job {} that a node drives away still stop; then all that it lost is repaired at once.",
+                found.spec.name
+            )
+        }
+        JobState::Active if found.pending() > 0 => {
+            format!("job {} waits for its former runs to stop.", found.spec.name)
+        }
+        JobState::Active => {
+            let nothing = || format!("job {} has no task that waits to be placed.", found.spec.name);
+            held_by_budget(cell, found).unwrap_or_else(nothing)
+        }
+    }
+}
+
+/// Which disruption budget keeps a job on nodes that it has to leave, as a sentence; nothing where none does.
+pub fn held_by_budget(cell: &Cell, job: &Job) -> Option<String> {
+    let budget = budget_state(cell, moves_now(cell, job).1?)?;
+    let (name, healthy, desired) = (&budget.name, budget.healthy, budget.desired());
+    let job = &job.spec.name;
+    Some(format!(
+        "{job} has to leave nodes and stays until budget {name} lets it: {healthy} of its tasks are healthy, and \
+         {desired} have to be."
+    ))
 }
 
 /// How many jobs that need a place go before `job`: those of its queue that rank before it, and repairs of its shard,

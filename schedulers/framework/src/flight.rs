@@ -82,6 +82,7 @@ impl Batch {
         transaction.place.extend(plan.place);
         transaction.nominate.extend(plan.nominate);
         transaction.preempt.extend(plan.preempt);
+        transaction.breaks = transaction.breaks.saturating_add(plan.breaks);
         let rows_end = transaction.place.len();
         self.jobs.push(FlyingJob { job: plan.job.job, rows_end, starts, rest: plan.rest, fare });
     }

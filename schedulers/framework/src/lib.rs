@@ -44,7 +44,7 @@ mod view;
 mod words;
 
 pub use admission::{admission_obstacle, reserve_with};
-pub use ask::{Answer, explain_job, jobs_ahead};
+pub use ask::{Answer, explain_job, held_by_budget, jobs_ahead};
 pub use cost::CellSize;
 pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;

@@ -8,7 +8,7 @@ use crate::explain::{Explanation, Obstacle};
 use crate::plan::{Decision, Plan, PlannedJob};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
 use crate::view::Board;
-use ohm_cell::{Cell, Job};
+use ohm_cell::{Cell, Job, runs_to_move};
 use ohm_model::{Grain, NodeId, Nomination, Placement, Purpose, RunRef, StopCause};
 use ohm_stdx::Prng;
 use ohm_stdx::bug::{self, Bug};
@@ -34,7 +34,7 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
     let cell = board.cell();
     let mut sought = Sought { decision: Decision::Nothing(item.job), examined: 0, nodes: Vec::new() };
     let Some(job) = cell.jobs().get(item.job) else { return sought };
-    let whole = cell.runs_to_move(job);
+    let whole = runs_to_move(cell, job);
     let mut sets = vec![whole.clone()];
     sets.extend(by_node(cell, job, &whole));
     let mut why = None;

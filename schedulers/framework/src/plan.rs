@@ -64,6 +64,8 @@ pub struct PlannedJob {
     pub claim: Vec<GroupIndex>,
     /// Jobs to stop, whole or in part, for the quota or the room that they have. Such a plan places nothing.
     pub preempt: Vec<Victim>,
+    /// How many of the tasks that stop so go beyond what disruption budgets allow: nothing else was found.
+    pub breaks: u32,
     /// Why nothing more is planned for it, if something will still be missing after the commit.
     pub rest: Option<Box<Explanation>>,
 }
@@ -83,6 +85,7 @@ impl PlannedJob {
             reserve: false,
             claim: Vec::new(),
             preempt: Vec::new(),
+            breaks: 0,
             rest: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Group, Job, JobState, goes_on, stop_policy_of};
+use ohm_cell::{Cell, Group, Job, JobState, goes_on, runs_to_move, stop_policy_of};
 use ohm_model::{Class, GroupIndex, GroupSpec, JobId, NodeId};
 use ohm_stdx::Prng;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
         return Some(Need::Repair);
     }
     // What else waits may find no place for long: that keeps nobody on a node that has to be left.
-    if !job.repairs.unhealthy.is_empty() && !cell.runs_to_move(job).is_empty() {
+    if !job.repairs.unhealthy.is_empty() && !runs_to_move(cell, job).is_empty() {
         return Some(Need::Move);
     }
     need_of_waiting(cell, job)

@@ -15,7 +15,7 @@ use crate::scheduler::SchedulerCore;
 use crate::victims::live::LiveJobs;
 use crate::victims::victims;
 use crate::view::{Board, View};
-use ohm_cell::{Cell, Job, Standing, kept_until_ms, preemptions, standing_as_is};
+use ohm_cell::{Cell, Job, Standing, WhatIf, broken_by, kept_until_ms, preemptions, standing_as_is};
 use ohm_model::{FlavorChoice, Grain, JobId, NodeId, Purpose, QueuePreemption, Victim};
 use ohm_stdx::Prng;
 use std::borrow::Cow;
@@ -65,8 +65,8 @@ pub(crate) fn preempt_to_reserve(
     }
     let victims = victims(view.what(), job, &[]);
     let planned = PlannedJob::placing(view.guard(job), Grain::AllOrNothing, Vec::new());
-    let rest = Some(Box::new(why.clone()));
-    (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, rest, ..planned })
+    let (rest, (breaks, _)) = (Some(Box::new(why.clone())), broken_by(view.what(), &victims));
+    (!victims.is_empty()).then(|| PlannedJob { flavors: flavors.to_vec(), preempt: victims, breaks, rest, ..planned })
 }
 
 /// Whether the job lacks what others have, and may stop them for it.
@@ -138,7 +138,7 @@ fn for_quota<P: Planner>(
         Standing::Unreserved if tasks == Tasks::All => preempt_to_reserve(&search.board.view(), job, flavors, why),
         standing if standing.may_place() => {
             let (placed, victims) = search.seek(job, tasks)?;
-            Some(into_rooms(cell, placed, flavors.clone(), victims, why))
+            Some(into_rooms(search.board.view().what(), placed, flavors.clone(), victims, why))
         }
         _ => None,
     });
@@ -168,7 +168,7 @@ fn for_room<P: Planner>(
         sought.nodes.extend(found.nodes);
         sought.pieces += found.pieces;
         if let Some((placed, victims)) = found.planned {
-            sought.planned = Some(into_rooms(board.cell(), placed, flavors, victims, why));
+            sought.planned = Some(into_rooms(board.view().what(), placed, flavors, victims, why));
             break;
         }
     }
@@ -185,13 +185,14 @@ fn ways(board: &Board<'_>, job: &Job) -> Vec<Vec<FlavorChoice>> {
 
 /// The rows of a plan as rooms for after the victims, with the victims.
 fn into_rooms(
-    cell: &Cell,
+    what: WhatIf<'_>,
     planned: PlannedJob,
     flavors: Vec<FlavorChoice>,
     victims: Vec<Victim>,
     why: &Explanation,
 ) -> PlannedJob {
-    let nominate = rooms_for(&planned, Purpose::Preemptor { expires_ms: kept_until_ms(cell, &victims) });
+    let nominate = rooms_for(&planned, Purpose::Preemptor { expires_ms: kept_until_ms(what.cell, &victims) });
+    let (breaks, _) = broken_by(what, &victims);
     let flavors = if planned.flavors.is_empty() { flavors } else { planned.flavors.clone() };
     PlannedJob {
         grain: Grain::AllOrNothing,
@@ -200,6 +201,7 @@ fn into_rooms(
         evict: Vec::new(),
         nominate,
         preempt: victims,
+        breaks,
         rest: Some(Box::new(why.clone())),
         ..planned
     }

@@ -141,6 +141,9 @@ pub struct VictimAnswer {
     pub node: Option<String>,
     /// The rule that allows it.
     pub reason: &'static str,
+    /// Whether that breaks a disruption budget: nothing else was found.
+    #[serde(rename = "violatesBudget")]
+    pub violates_budget: bool,
 }
 
 /// Tasks of a job in numbers.

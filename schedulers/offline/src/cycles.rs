@@ -136,6 +136,7 @@ impl Passes<'_> {
         }
         let mut preempted = std::mem::take(&mut self.settled[at].preempts);
         preempted.append(&mut settled.preempts);
+        settled.breaking.append(&mut self.settled[at].breaking);
         self.settled[at] = Settled { preempts: preempted, ..settled };
         is_served
     }

@@ -45,7 +45,7 @@
 //! ```text
 //! jobs[]            name, outcome (placed | repaired | pending | parked | preempting | evicted), reason,
 //!                   explanation[] (lines of text), expectedStart? {withinSeconds, waitsFor[]},
-//!                   tried? {profile, strategies[]}, preempts[]? {job, pod?, node?, reason},
+//!                   tried? {profile, strategies[]}, preempts[]? {job, pod?, node?, reason, violatesBudget},
 //!                   nominated[]? {node, count}, tasks {asked, before, lost, after}
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?,
 //!                   nodes[]? {node, fits, reason? {filter, resolvable, message}, scores? {NAME: 0..100}, total?}

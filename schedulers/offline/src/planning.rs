@@ -11,10 +11,10 @@ use crate::setting::Setting;
 use crate::settle::{Ending, Settled, note_promise, settle, waits_for_room};
 use crate::standing::Standing;
 use crate::world::World;
-use ohm_cell::{Cell, Job, JobState, live_runs, preemptions};
+use ohm_cell::{Cell, Job, JobState, budget_name, live_runs, moves_now, preemptions};
 use ohm_framework::{ExpectedStart, Need, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{JobId, NodeId, Victim, full_job_name};
+use ohm_model::{BudgetRef, JobId, NodeId, Victim, full_job_name};
 use std::collections::BTreeMap;
 
 /// For so many jobs that find no room it is sought by when they do: each one is planned several times for that.
@@ -120,16 +120,16 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     for (group, flavors) in groups.iter_mut().zip(flavors(&world.cell, job)) {
         group.flavors = flavors;
     }
-    for (group, verdicts) in groups.iter_mut().zip(&found.verdicts) {
-        group.nodes.clone_from(verdicts);
-    }
+    groups.iter_mut().zip(&found.verdicts).for_each(|(group, verdicts)| group.nodes.clone_from(verdicts));
     for (at, group) in groups.iter_mut().enumerate() {
         group.placements = placements(&world.cell, job, at);
         group.domains = domains(&world.cell, job, at);
         group.spares = spares(&world.cell, job, at);
     }
     let need = need_of(&world.cell, job);
-    let unmet = job.state != JobState::Active || matches!(need, Some(Need::Start | Need::Repair | Need::Move));
+    let held_by = moves_now(&world.cell, job).1;
+    let needs_place = matches!(need, Some(Need::Start | Need::Repair | Need::Move));
+    let unmet = job.state != JobState::Active || needs_place || held_by.is_some();
     let outcome = outcome(world, standing, (job, unmet), (found, evicted));
     let (mut explanation, mut tried) = (Vec::new(), None);
     if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0 || need == Some(Need::Move)) {
@@ -141,13 +141,12 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
             }
         }
     }
-    if unmet && standing.drained > 0 {
-        explanation.push("What runs on the drained nodes stays there until room is found.".to_string());
-    }
+    explanation.extend(stays(world, standing, held_by).filter(|_| unmet));
     let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
     let code = unmet.then(|| code(&world.cell, job, found)).flatten();
     let borrowing = borrowing(&world.cell, job);
-    let preempts = found.preempts.iter().map(|victim| victim_answer(world, victim)).collect();
+    let violates = |victim: &Victim| found.breaking.contains(&victim.job);
+    let preempts = found.preempts.iter().map(|victim| victim_answer(world, victim, violates(victim))).collect();
     let nominated = nominated(&world.cell, job);
     let expected_start = found.expected.as_ref().filter(|_| unmet).map(|expected| start_answer(world, expected));
     JobAnswer {
@@ -164,6 +163,13 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         tasks,
         groups,
     }
+}
+
+/// What is said of what stays on nodes that are drained.
+fn stays(world: &World, standing: &Standing, held_by: Option<BudgetRef>) -> Option<String> {
+    let budget = held_by.map(|budget| budget_name(&world.cell, budget));
+    let until = budget.map_or("room is found".to_string(), |budget| format!("budget {budget} lets it go"));
+    (standing.drained > 0).then(|| format!("What runs on the drained nodes stays there until {until}."))
 }
 
 /// What became of a job, of which something is `unmet` or not.
@@ -186,16 +192,16 @@ fn outcome(
     }
 }
 
-fn victim_answer(world: &World, victim: &Victim) -> VictimAnswer {
+fn victim_answer(world: &World, victim: &Victim, violates_budget: bool) -> VictimAnswer {
     let reason = victim.reason.name();
     let Some(job) = world.job(victim.job) else {
-        return VictimAnswer { job: String::new(), pod: None, node: None, reason };
+        return VictimAnswer { job: String::new(), pod: None, node: None, reason, violates_budget };
     };
     let pod = world.bound_pods.contains(&job.id).then(|| full_job_name(&job.spec.name));
     let mut nodes: Vec<NodeId> = live_runs(&world.cell, job).map(|run| run.node).collect();
     nodes.dedup();
     let node = (nodes.len() == 1).then(|| world.cell.nodes().name(nodes[0]).to_string());
-    VictimAnswer { job: job.spec.name.clone(), pod, node, reason }
+    VictimAnswer { job: job.spec.name.clone(), pod, node, reason, violates_budget }
 }
 
 /// Where room is kept for a job until others have stopped.

@@ -5,7 +5,7 @@ use crate::facts::Facts;
 use crate::names::{ForeignJob, suggestion};
 use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Pod};
 use ohm_model::{
-    Amounts, Class, ClassKind, JobSpec, Namespace, PriorityClass, QueueSpec, ResourceFlavor, Scheduling,
+    Amounts, Budget, Class, ClassKind, JobSpec, Namespace, PriorityClass, QueueSpec, ResourceFlavor, Scheduling,
     SchedulingProfile, SelectorTerm, Subqueue, TopologySpec,
 };
 use std::collections::BTreeMap;
@@ -98,6 +98,7 @@ pub(crate) struct Scene {
     pub(crate) topologies: Vec<(Origin, TopologySpec)>,
     /// Those that documents describe; jobs may name others.
     pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) budgets: Vec<(Origin, Budget)>,
     pub(crate) priority_classes: Vec<(Origin, PriorityClass)>,
     pub(crate) profiles: Vec<(Origin, SchedulingProfile)>,
     /// Cohorts before what is below them, as far as the file allows.
@@ -166,6 +167,7 @@ impl Scene {
                 Content::Pod(pod) if pod.is_over => {}
                 Content::Pod(pod) => scene.ignored.push(unbound(pod.job.name)),
                 Content::Namespace(namespace) => scene.namespaces.push(namespace),
+                Content::Budget(budget) => scene.budgets.push((origin, *budget)),
                 Content::PriorityClass(class) => scene.priority_classes.push((origin, class)),
                 Content::SchedulingProfile(profile) => scene.profiles.push((origin, *profile)),
                 // A plan says where jobs stand once their nodes are there.

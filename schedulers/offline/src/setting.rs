@@ -40,6 +40,7 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     seat(&mut world, &mut scene, &mut jobs);
     put_flavors(&mut world, &scene, false)?;
     put_queues(&mut world, &scene, false)?;
+    put_budgets(&mut world, &scene, &jobs)?;
     let states = scene.nodes.iter().filter(|node| !node.ready).map(|node| node.spec.name.clone()).collect::<Vec<_>>();
     states.iter().for_each(|name| world.conclude(name, NodeHealth::Suspect));
     let cordoned = scene.nodes.iter().filter(|node| node.unschedulable);
@@ -66,14 +67,32 @@ fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The namespaces of jobs are there, whether documents describe them or not.
+/// The namespaces of jobs and budgets are there, whether documents describe them or not.
 fn put_namespaces(world: &mut World, scene: &Scene) -> BTreeMap<String, Namespace> {
-    let named = scene.jobs.iter().map(|job| split_job_name(&job.spec.name).0);
+    let of_jobs = scene.jobs.iter().map(|job| &job.spec.name);
+    let names = of_jobs.chain(scene.budgets.iter().map(|(_, budget)| &budget.name));
+    let named = names.map(|name| split_job_name(name).0);
     let named = named.map(|name| Namespace { name: name.to_string(), labels: BTreeMap::new() });
     let namespaces: BTreeMap<String, Namespace> =
         named.chain(scene.namespaces.iter().cloned()).map(|namespace| (namespace.name.clone(), namespace)).collect();
     world.apply_all(namespaces.values().cloned().map(Command::PutNamespace).collect());
     namespaces
+}
+
+/// Puts the disruption budgets. What stands runs: it is healthy.
+fn put_budgets(world: &mut World, scene: &Scene, jobs: &[Standing]) -> Result<(), PlanError> {
+    for (origin, budget) in &scene.budgets {
+        world.try_apply(Command::PutBudget(budget.clone())).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: "spec",
+            problem: refusal.to_string(),
+        })?;
+    }
+    let has_own = |standing: &&Standing| standing.spec.groups.iter().any(|group| group.disruption_budget.is_some());
+    let of_budgets = jobs.iter().filter(|standing| !scene.budgets.is_empty() || has_own(standing));
+    let of_budgets: Vec<JobId> = of_budgets.filter_map(|standing| standing.job.as_ref().ok().copied()).collect();
+    of_budgets.into_iter().for_each(|job| world.start_all(job));
+    Ok(())
 }
 
 fn put_priority_classes(world: &mut World, scene: &Scene) -> Result<(), PlanError> {

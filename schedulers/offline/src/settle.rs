@@ -2,9 +2,10 @@
 
 use crate::answer::NodeVerdict;
 use crate::world::World;
-use ohm_cell::{Cell, Job, QuotaIf, preemptions};
+use ohm_cell::{Cell, Disruptions, Job, QuotaIf, preemptions};
 use ohm_framework::{Decision, ExpectedStart, Explanation, Need, Obstacle, PlannedJob, admission_obstacle, need_of};
 use ohm_model::{Conflict, JobId, QueuePreemption, RunRef, Victim};
+use std::collections::BTreeSet;
 
 /// A job is planned at most so often, and twice for each of its tasks: every time something of it is placed, makes room
 /// for it, or leaves a drained node, of a service one after the other.
@@ -21,6 +22,8 @@ pub(crate) struct Settled {
     pub(crate) victims: Vec<JobId>,
     /// Jobs that are told to stop for the quota that they have.
     pub(crate) preempts: Vec<Victim>,
+    /// Those of them by whose end disruption budgets are broken.
+    pub(crate) breaking: BTreeSet<JobId>,
     /// Whether what stops for others leaves enough for it, too: then it stops nobody.
     pub(crate) awaits_victims: bool,
     /// Whether it is looked at again only once something changes.
@@ -63,11 +66,12 @@ pub(crate) fn settle(world: &mut World, job: JobId, ending: Ending) -> Settled {
         };
         let live = live_of(world, job);
         settled.explanation = planned.rest.as_deref().cloned();
+        let breaking = breaking(&world.cell, &planned.preempt);
         let verdict = world.commit(&planned);
         if !planned.preempt.is_empty() {
             settled.conflict = verdict.and_then(|verdict| verdict.conflicts.first().copied());
             if settled.conflict.is_none() {
-                settled.preempts = planned.preempt;
+                (settled.preempts, settled.breaking) = (planned.preempt, breaking);
             }
             break;
         }
@@ -81,6 +85,13 @@ pub(crate) fn settle(world: &mut World, job: JobId, ending: Ending) -> Settled {
         }
     }
     settled
+}
+
+/// Those of the victims by whose end disruption budgets are broken.
+fn breaking(cell: &Cell, victims: &[Victim]) -> BTreeSet<JobId> {
+    let mut disruptions = Disruptions::default();
+    let breaks = |victim: &&Victim| !disruptions.stop_victim(cell, victim).is_empty();
+    victims.iter().filter(breaks).map(|victim| victim.job).collect()
 }
 
 /// Whether the job waits for room, and for nobody who stops.

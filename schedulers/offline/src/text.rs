@@ -46,7 +46,8 @@ fn write_job(text: &mut String, job: &JobAnswer) {
         let _ = writeln!(text, "  By then {} over (activeDeadlineSeconds, counted from now).", are(waits_for));
     }
     for victim in &job.preempts {
-        let _ = writeln!(text, "  it stops {} ({})", victim.job, victim.reason);
+        let breaks = if victim.violates_budget { ", which breaks a disruption budget" } else { "" };
+        let _ = writeln!(text, "  it stops {} ({}){breaks}", victim.job, victim.reason);
     }
     for group in job.groups.iter().filter(|group| !group.placements.is_empty()) {
         write_group(text, group, job.groups.len() > 1);

@@ -4,7 +4,7 @@
 //! server.
 
 use crate::facts::Facts;
-use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run};
+use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run, live_runs};
 use ohm_framework::preempt::plan_preemption;
 use ohm_framework::{
     Board, Budget, Decision, ExpectedStart, LiveJobs, Need, PlannedJob, Planner, View, Work, WorkItem, expected_start,
@@ -254,6 +254,7 @@ impl World {
             flavors: planned.flavors.clone(),
             evict: planned.evict.clone(),
             preempt: planned.preempt.clone(),
+            breaks: planned.breaks,
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),
             reserve: if planned.reserve { vec![planned.job.job] } else { Vec::new() },
@@ -313,6 +314,13 @@ impl World {
         self.apply_all(commands);
     }
 
+    /// Lets all tasks of `job` that stand run, as their agents would report.
+    pub(crate) fn start_all(&mut self, job: JobId) {
+        let Some(found) = self.job(job) else { return };
+        let commands: Vec<Command> = live_runs(&self.cell, found).map(start).collect();
+        self.apply_all(commands);
+    }
+
     /// Ends runs without any fault of theirs. Returns the job of each.
     pub(crate) fn end(&mut self, runs: Vec<(NodeId, RunRef)>) -> Vec<JobId> {
         let jobs: Vec<JobId> = runs.iter().map(|(_, run)| run.task.job).collect();
@@ -349,6 +357,12 @@ impl World {
             }
         }
     }
+}
+
+/// What the agent of a run says once it runs.
+fn start(run: &Run) -> Command {
+    let reports = vec![RunReport { run: run.run, kind: RunReportKind::Started { pid: 1 } }];
+    Command::Report { node: run.node, reports }
 }
 
 /// Raises every amount to that of `floor`.

@@ -32,7 +32,7 @@ pub use words::{group, job, node};
 use crate::demand_key::REFUSED;
 use crate::placer::Placer;
 use crate::subject::Subject;
-use ohm_cell::{Applied, Cell, Overlay};
+use ohm_cell::{Applied, Cell, Overlay, runs_to_move};
 use ohm_framework::{Board, Budget, Decision, Need, Planner, View, Work, WorkItem, need_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
@@ -232,6 +232,7 @@ impl World {
             nominate: planned.nominate.clone(),
             reserve: if planned.reserve { vec![planned.job.job] } else { Vec::new() },
             preempt: planned.preempt.clone(),
+            breaks: planned.breaks,
             ..Transaction::empty(shard, Epoch(1), self.cell.applied(), planned.grain)
         })
     }
@@ -284,7 +285,7 @@ impl World {
 
     fn leave(&mut self, name: &str, from: &str, to: &str) {
         self.done(Command::DrainNode { name: from.into(), deadline_ms: 0, at_once: u32::MAX });
-        let runs = self.cell.runs_to_move(self.cell.jobs().find(name).expect("a job"));
+        let runs = runs_to_move(&self.cell, self.cell.jobs().find(name).expect("a job"));
         let evict: Vec<_> = runs.into_iter().map(|run| (run, StopCause::Drained)).collect();
         self.reserve(name, to, (evict.len() as u32, Purpose::Move), Grain::AllOrNothing, evict);
         let job = self.cell.jobs().find(name).expect("a job");

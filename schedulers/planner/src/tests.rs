@@ -11,6 +11,7 @@ mod neighbours;
 mod packing;
 mod pipeline;
 mod preemption;
+mod preemption_budgets;
 mod preemption_nodes;
 mod preemption_partial;
 mod preemption_queues;

@@ -51,8 +51,11 @@ impl History {
     pub(super) fn preempts(&mut self, by: u32, preempt: Vec<Victim>, nominate: Vec<Nomination>) -> &mut Self {
         let need = ohm_model::need_of(&preempt);
         let named = preempt.iter().map(|victim| (victim.job.to_string(), victim.reason)).collect();
-        let mut kinds =
-            vec![preemption(by, "taker", PreemptionChange::Waits { need, victims: named, until_ms: 1_000_000 })];
+        let mut kinds = vec![preemption(
+            by,
+            "taker",
+            PreemptionChange::Waits { need, victims: named, budgets: Vec::new(), until_ms: 1_000_000 },
+        )];
         for Victim { job, need, reason, runs } in &preempt {
             let (by, part) = ("taker".into(), (!runs.is_empty()).then_some(runs.len() as u32));
             let change = PreemptionChange::Stopped { by, need: *need, runs: part, reason: *reason };
@@ -211,7 +214,7 @@ fn p11_nobody_is_stopped_twice_for_one_need() {
     let told = preemption(
         TAKER,
         "taker",
-        PreemptionChange::Waits { need: PreemptionNeed::Quota, victims: Vec::new(), until_ms: 0 },
+        PreemptionChange::Waits { need: PreemptionNeed::Quota, victims: Vec::new(), budgets: Vec::new(), until_ms: 0 },
     );
     assert!(!unasked.happened(vec![told]).broken().is_empty(), "nobody has asked for it");
 }

@@ -69,6 +69,7 @@ impl ClientProcess {
             workload::interference(&mut stage.dice, job.as_ref(), stage.nodes, stage.knobs.queues)
         };
         let command = command.map(|command| stage.knobs.namespaces.change(&stage.dice).unwrap_or(command));
+        let command = command.map(|command| stage.knobs.budgets.change(&stage.dice).unwrap_or(command));
         if let Some(mut command) = command {
             if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, stage.knobs.theme) {
                 *spec = outside::checked(&mut stage.dice, spec.clone());
@@ -131,6 +132,7 @@ impl ClientProcess {
             greetings = outside::with_checks(&mut dice, greetings);
         }
         greetings.extend(stage.knobs.namespaces.greetings());
+        greetings.extend(stage.knobs.budgets.greetings());
         greetings.extend(stage.knobs.subqueues.greetings());
         greetings.extend(stage.knobs.own_class.map(workload::first_profile));
         for mut command in greetings {
@@ -213,6 +215,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     stage.knobs.namespaces.enter(&mut job);
     stage.knobs.neighbour_rules.settle(&mut job);
     stage.knobs.probed_tasks.settle(&mut job);
+    stage.knobs.budgets.settle(&mut job);
     job
 }
 
@@ -227,6 +230,7 @@ fn settle_lines(command: &mut Command, stage: &Stage) {
         }
         Command::UpdateJob { spec, .. } => {
             stage.knobs.neighbour_rules.change(&stage.dice, spec);
+            stage.knobs.budgets.amend(&stage.dice, spec);
             stage.knobs.lines.hurry(&stage.dice, spec);
             stage.knobs.subqueues.name(spec);
         }

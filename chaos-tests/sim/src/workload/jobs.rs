@@ -162,6 +162,7 @@ fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
         spares: 0,
         spread: if endless { SpreadMode::Spread } else { SpreadMode::Pack },
         topology: topology(dice, class),
+        disruption_budget: None,
         place_with: String::new(),
         task: TaskSpec {
             command: vec!["/bin/true".into()],

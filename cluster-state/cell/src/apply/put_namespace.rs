@@ -40,6 +40,13 @@ pub(crate) fn remove_namespace(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, R
         let job = &job.spec.name;
         return in_use("in use", format!("job \"{job}\" is in it; forget its jobs first (`ohm remove`)"));
     }
+    if let Some((_, budget)) = tx.budgets.in_namespace(name).next() {
+        let budget = &budget.name;
+        return in_use(
+            "in use",
+            format!("budget \"{budget}\" is in it; remove its budgets first (`ohm budget remove`)"),
+        );
+    }
     tx.namespaces.remove(name);
     Ok(Outcome::Done)
 }

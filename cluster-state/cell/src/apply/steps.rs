@@ -1,5 +1,6 @@
 //! What several commands do: each step is one change of the state with all that belongs to it.
 
+pub(crate) mod budgets;
 pub(crate) mod duty;
 pub(crate) mod health;
 pub(crate) mod holds;

@@ -66,6 +66,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         admission: Default::default(),
         readiness: Default::default(),
     };
+    tx.budgets.note_job(&job);
     let id = tx.jobs.insert(job);
     offer(tx, id);
     tx.touch_job(id);

@@ -4,8 +4,8 @@
 //!                      nothing of it runs or stops          something does
 //!   name, class        never                                never
 //!   size of a group    yes                                  where tasks come and go singly: elastic groups, services
-//!   spares and labels  yes                                  yes
-//!     of a group
+//!   spares, labels and yes                                  yes
+//!     budget of a group
 //!   rest of a group    yes: what has not succeeded of it    no
 //!                      begins anew
 //!   repair, where one has left its domain for a wider one   no
@@ -150,6 +150,8 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
         now.map(|at| past.group = at as u16).is_some()
     });
     (job.spec, job.version) = (Arc::clone(&spec), version);
+    let job = Arc::clone(tx.job(id));
+    tx.budgets.note_job(&job);
     tx.touch_job(id);
     offer(tx, id);
     settle_rooms(tx, id);
@@ -237,7 +239,8 @@ fn is_scalable(kind: ClassKind, group: &GroupSpec) -> bool {
 
 /// The new group with what may always change as it was: spares, and by which labels its tasks are meant.
 fn as_before(old: &GroupSpec, new: &GroupSpec) -> GroupSpec {
-    GroupSpec { spares: old.spares, labels: old.labels.clone(), ..new.clone() }
+    let (labels, disruption_budget) = (old.labels.clone(), old.disruption_budget.clone());
+    GroupSpec { spares: old.spares, labels, disruption_budget, ..new.clone() }
 }
 
 fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
@@ -354,6 +357,7 @@ fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
         ("spares", old.spares != new.spares),
         ("spread", old.spread != new.spread),
         ("topology", old.topology != new.topology),
+        ("disruptionBudget", old.disruption_budget != new.disruption_budget),
         ("placeWith", old.place_with != new.place_with),
         ("command", old.task.command != new.task.command),
         ("template", old.task != new.task),

@@ -4,6 +4,7 @@
 use super::Judge;
 use crate::rooms::nominations::{Held, rooms_named};
 use crate::rooms::room::{Asker, Room, Wish};
+use crate::rules::disruption::Disruptions;
 use crate::state::jobs::Group;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, GroupIndex, JobId, NodeId, Nomination, RunRef};
@@ -19,6 +20,8 @@ struct Moves {
     leaving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
     /// The tasks that room is named for, by group.
     named: BTreeMap<(JobId, u16), RangeSet>,
+    /// What the former come to for disruption budgets.
+    disruptions: Disruptions,
     /// Where they go, by group.
     onto: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
 }
@@ -42,8 +45,8 @@ impl Judge<'_> {
         self.judge_move_slices(&moves);
     }
 
-    /// A run may be told to leave while it has to, its guard holds, there is room for it, and not too many of its
-    /// group are on the move. One that has ended, or stops already, is fine.
+    /// A run may be told to leave while it has to, its guard holds, there is room for it, not too many of its group are
+    /// on the move, and its disruption budgets let it. One that has ended, or stops already, is fine.
     fn judge_departure(&self, run: RunRef, moves: &mut Moves) -> Result<(), ConflictReason> {
         let job = self.job_of(run.task.job)?;
         let at = usize::from(run.task.group.0);
@@ -76,7 +79,7 @@ impl Judge<'_> {
         if group.map_or(0, Group::on_the_move).saturating_add(new) > self.cell.move_limit(job, found.node) {
             return Err(ConflictReason::LimitReached);
         }
-        Ok(())
+        moves.disruptions.stop(self.cell, found).map_err(ConflictReason::BudgetExceeded)
     }
 
     /// A group that leaves its domain with everything it has, and those it is placed with too, may go to another one.

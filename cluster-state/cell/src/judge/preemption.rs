@@ -10,6 +10,7 @@ use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::PlannedRooms;
 use crate::rooms::quota_if::QuotaIf;
 use crate::rooms::what_if::WhatIf;
+use crate::rules::disruption::Disruptions;
 use crate::rules::preemption::{Preemptor, promised_victims};
 use crate::state::admission::Standing;
 use crate::state::jobs::Job;
@@ -34,6 +35,17 @@ pub(super) fn is_pure(cell: &Cell, transaction: &Transaction) -> bool {
 /// Whether `job` may stop others by now: where they did so in vain it waits.
 pub(super) fn judge_back_off(cell: &Cell, job: &Job) -> Result<(), (u32, ConflictReason)> {
     if cell.preemptions.backs_off(job.id, cell.now_ms) { Err((0, ConflictReason::LimitReached)) } else { Ok(()) }
+}
+
+/// Whether no more of the victims go beyond what disruption budgets allow than whoever planned it has seen.
+pub(super) fn judge_budgets(cell: &Cell, transaction: &Transaction) -> Result<(), (u32, ConflictReason)> {
+    let (mut disruptions, mut left) = (Disruptions::default(), transaction.breaks);
+    for (row, victim) in (0u32..).zip(&transaction.preempt) {
+        for budget in disruptions.stop_victim(cell, victim) {
+            left = left.checked_sub(1).ok_or((row, ConflictReason::BudgetExceeded(budget)))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether `job` needs the quota that its victims have, and may stop them: for as many tasks as it has rooms, where any
@@ -71,6 +83,6 @@ pub(super) fn judge(cell: &Cell, job: &Job, transaction: &Transaction) -> Result
     }
     match preemptor.first_needless(&mut tree, &stopped) {
         Some(row) => Err((row as u32, ConflictReason::NoNeed)),
-        None => Ok(()),
+        None => judge_budgets(cell, transaction),
     }
 }

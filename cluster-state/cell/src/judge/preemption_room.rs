@@ -2,7 +2,7 @@
 //! each of them may be stopped for it, and none is stopped for nothing.
 
 use super::admission::{judge_admitted, judge_not_held, judge_turn};
-use super::preemption::judge_back_off;
+use super::preemption::{judge_back_off, judge_budgets};
 use crate::cell::Cell;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::{PlannedRooms, end_stopping, runs_to_stop};
@@ -48,7 +48,8 @@ pub(super) fn judge(
     let before = over.savepoint();
     let needed = judge_need(cell, over, &rooms, &stopped);
     over.roll_back(cell, before);
-    needed.map_err(|row| (row, ConflictReason::NoNeed))
+    needed.map_err(|row| (row, ConflictReason::NoNeed))?;
+    judge_budgets(cell, transaction)
 }
 
 /// The victims, each of which is there, and named once; none of it stops for others already.

@@ -33,7 +33,10 @@ use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::planned_rooms::{PlannedRooms, end_stopping};
 use crate::rooms::reads::{live_runs, live_slot};
+use crate::rooms::what_if::WhatIf;
+use crate::rules::disruption::broken_by;
 use crate::state::admission::Standing;
+use crate::state::budgets::states::budget_name;
 use crate::state::jobs::JobState;
 use crate::state::nodes::NOMINATED;
 use crate::state::preemptions::Preemption;
@@ -72,7 +75,9 @@ pub(crate) fn preempt(tx: &mut Tx<'_>, transaction: &Transaction) {
     tx.touch_job(id);
     let named = |victim: &Victim| (tx.job(victim.job).spec.name.clone(), victim.reason);
     let victims = transaction.preempt.iter().map(named).collect();
-    tell(tx, id, PreemptionChange::Waits { need, victims, until_ms });
+    let (_, broken) = broken_by(WhatIf { cell: tx, over: &Overlay::default() }, &transaction.preempt);
+    let budgets = broken.into_iter().map(|budget| budget_name(tx, budget)).collect();
+    tell(tx, id, PreemptionChange::Waits { need, victims, budgets, until_ms });
     transaction.preempt.iter().for_each(|victim| stop_for(tx, id, victim));
 }
 

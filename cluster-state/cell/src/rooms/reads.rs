@@ -5,7 +5,7 @@ use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::flavors::Charges;
-use crate::state::jobs::{Group, Job};
+use crate::state::jobs::Job;
 use crate::state::namespaces::Namespaces;
 use crate::state::nodes::{DRAINING, NodeRecord};
 use crate::state::repairs::UnhealthyCause;
@@ -117,24 +117,6 @@ impl Cell {
         let runs = groups.flat_map(|group| group.tasks.iter().filter(|task| task.run != NO_RUN));
         let leaves = |run: &&Run| run.stop.is_none() && self.leave_cause(run.shape, run.node).is_some();
         runs.filter_map(|task| self.runs.get(task.run)).filter(leaves)
-    }
-
-    /// Those of them that may be told to now, as far as the pace of a service allows.
-    pub fn runs_to_move(&self, job: &Job) -> Vec<RunRef> {
-        let mut under_way: Vec<u32> = Vec::new();
-        let mut chosen = Vec::new();
-        for run in self.runs_to_leave(job) {
-            if under_way.is_empty() {
-                under_way = job.groups.iter().map(Group::on_the_move).collect();
-            }
-            let at = usize::from(run.run.task.group.0);
-            let new = u32::from(!job.groups[at].replaced.contains(run.run.task.task.0, 1));
-            if under_way[at].saturating_add(new) <= self.move_limit(job, run.node) {
-                under_way[at] += new;
-                chosen.push(run.run);
-            }
-        }
-        chosen
     }
 
     /// How many tasks of a group of `job` may be on the move at the same time for one of them to leave `node`. Nothing

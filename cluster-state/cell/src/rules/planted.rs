@@ -38,9 +38,6 @@ fn is_skipped(rule: &str, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> 
         },
         "NodeResourcesFit" => runs && bug::is_planted(Bug::SkipFitCheck),
         "Quota" => runs && bug::is_planted(Bug::SkipQuota),
-        "PodAffinity" => runs && bug::is_planted(Bug::SkipPodAffinity),
-        "PodAntiAffinity" => runs && bug::is_planted(Bug::SkipPodAntiAffinity),
-        "PodTopologySpread" => runs && bug::is_planted(Bug::SkipPodTopologySpread),
         _ => false,
     }
 }

@@ -8,6 +8,8 @@ use crate::cell::{Cell, HealthState, VERSION};
 use crate::planted;
 use crate::rooms::nominations::Nominations;
 use crate::state::brought::Brought;
+use crate::state::budgets::book::Budgets;
+use crate::state::budgets::settle::counted_with_budgets;
 use crate::state::classes::{Classes, NodeClass};
 use crate::state::flavors::{QuotaColumns, ResourceFlavors};
 use crate::state::job_store::Jobs;
@@ -31,8 +33,8 @@ use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
 use crate::state::waiting::Waiting;
 use ohm_model::{
-    Index, Namespace, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling, SchedulingProfile,
-    Sequence, SessionId, Subqueue,
+    Budget, Index, Namespace, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, Scheduling,
+    SchedulingProfile, Sequence, SessionId, Subqueue,
 };
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
@@ -91,6 +93,8 @@ struct Header {
     flavors: u32,
     priority_classes: u32,
     namespaces: u32,
+    budgets: u32,
+    budget_numbers: u32,
     provisioning_classes: u32,
     profiles: u32,
     subqueues: u32,
@@ -167,6 +171,8 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
         flavors: cell.quota.flavors.iter().len() as u32,
         priority_classes: cell.priority_classes.iter().len() as u32,
         namespaces: cell.namespaces.iter().len() as u32,
+        budgets: cell.budgets.len() as u32,
+        budget_numbers: cell.budgets.numbers(),
         provisioning_classes: cell.provisioning_classes.iter().len() as u32,
         profiles: cell.profiles.iter().len() as u32,
         subqueues: cell.subqueues.iter().len() as u32,
@@ -179,6 +185,7 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
     frame.put_all(cell.quota.flavors.iter());
     frame.put_all(cell.priority_classes.iter());
     frame.put_all(cell.namespaces.iter());
+    frame.put_all(cell.budgets.iter().map(|(number, budget)| (number, &**budget)));
     frame.put_all(cell.provisioning_classes.iter().map(|class| &**class));
     frame.put_all(cell.profiles.iter().map(|profile| &**profile));
     frame.put_all(cell.subqueues.iter());
@@ -260,6 +267,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let quota = Quota::from_parts(queues, columns, flavors, scheduling);
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let namespaces = frames.list::<Namespace>(header.namespaces)?;
+    let budgets = Budgets::from_parts(frames.list::<(u32, Budget)>(header.budgets)?, header.budget_numbers);
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let profiles = frames.list::<SchedulingProfile>(header.profiles)?;
     let subqueues = frames.list::<Subqueue>(header.subqueues)?;
@@ -281,10 +289,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     };
     let answers = answers.iter().filter(|_| planted::restores_answers());
     answers.for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
-    let jobs = Jobs::from_slab(jobs);
-    let shapes = Shapes::from_slab(shapes);
-    let (brought, turns) = (Brought::of(&nodes, &jobs), Turns::of(&jobs, &shapes));
-    let waiting = Waiting::of(&jobs, &quota);
+    let (jobs, shapes) = (Jobs::from_slab(jobs), Shapes::from_slab(shapes));
+    let (brought, turns, waiting) = (Brought::of(&nodes, &jobs), Turns::of(&jobs, &shapes), Waiting::of(&jobs, &quota));
     let cell = Cell {
         applied: header.applied,
         now_ms: header.now_ms,
@@ -300,6 +306,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         quota,
         priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
         namespaces: Namespaces::from_namespaces(namespaces.into_iter()),
+        budgets,
         provisioning_classes: ProvisioningClasses::from_classes(provisioning_classes.into_iter()),
         profiles: Profiles::from_profiles(profiles.into_iter()),
         subqueues,
@@ -315,5 +322,5 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         ..Cell::default()
     };
     let charged = if cell.subqueues.keep_any() { charged_by_resource(&cell) } else { Vec::new() };
-    Ok(counted_anew(Cell { subqueues: cell.subqueues.clone().with_charged(charged), ..cell }))
+    Ok(counted_with_budgets(counted_anew(Cell { subqueues: cell.subqueues.clone().with_charged(charged), ..cell })))
 }

@@ -5,16 +5,23 @@ use crate::life::NOBODY;
 use crate::neighbours::is_of_neighbours;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
 use ohm_model::transaction::Row;
-use ohm_model::{JobId, NodeId, Nomination, Placement, Purpose, SessionId, StopCause, Transaction};
+use ohm_model::{ConflictReason, JobId, NodeId, Nomination, Placement, Purpose, SessionId, StopCause, Transaction};
 use std::collections::BTreeSet;
 
 impl Plain {
+    /// Counts the refusals that a run has to have some of.
+    fn note_refusals(&mut self, expected: &Expected) {
+        let reasons = || expected.conflicts.iter().map(|(_, reason)| *reason);
+        self.ruled_out += reasons().filter(|reason| is_of_neighbours(*reason)).count() as u64;
+        let by_budgets = |reason: &ConflictReason| matches!(reason, ConflictReason::BudgetExceeded(_));
+        self.held_by_budgets += reasons().filter(by_budgets).count() as u64;
+    }
+
     /// Judges the transaction and does what it accepted.
     pub(crate) fn commit(&mut self, session: SessionId, transaction: &Transaction, facts: &dyn Facts) -> Expected {
         let (expected, mut after) = self.judge(session, transaction, facts);
-        let by_neighbours = expected.conflicts.iter().filter(|(_, reason)| is_of_neighbours(*reason)).count();
-        self.ruled_out += by_neighbours as u64;
-        after.ruled_out = self.ruled_out;
+        self.note_refusals(&expected);
+        (after.ruled_out, after.held_by_budgets) = (self.ruled_out, self.held_by_budgets);
         let refused = |row| expected.conflicts.iter().any(|(other, _)| *other == row);
         let nothing = transaction.grain == ohm_model::Grain::AllOrNothing && !expected.conflicts.is_empty();
         if nothing || refused(Row::Whole) {

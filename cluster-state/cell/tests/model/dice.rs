@@ -1,5 +1,6 @@
 //! Random commands for small, tight cells: mostly sensible, often slightly wrong.
 
+use crate::budgets;
 use crate::checks::name_of_check;
 use crate::neighbours;
 use crate::profiles::own_class;
@@ -270,6 +271,7 @@ impl World {
             11 => spec.name = other.name,
             13 if spec.active_deadline_seconds > 0 => spec.active_deadline_seconds += self.dice.between(1, 60),
             12 => drop(spec.labels.insert("team".into(), "a".into())),
+            14 if self.has_budgets => spec.groups.iter_mut().for_each(|group| budgets::draw(&mut self.dice, group)),
             14 if self.has_rules => spec.groups.iter_mut().for_each(|group| neighbours::relabel(&mut self.dice, group)),
             _ => {}
         }
@@ -321,6 +323,7 @@ impl World {
             spares: if dice.chance(400) { dice.between(1, 3) as u32 } else { 0 },
             spread: Default::default(),
             topology: Default::default(),
+            disruption_budget: None,
             place_with: if together { "pair".into() } else { String::new() },
             task: Default::default(),
         };
@@ -337,6 +340,9 @@ impl World {
         }
         if self.has_rules {
             neighbours::draw(dice, &mut group);
+        }
+        if self.has_budgets {
+            budgets::draw(dice, &mut group);
         }
         if dice.chance(300) {
             let operator = TolerationOperator::Exists;

@@ -4,6 +4,7 @@
 
 mod admission;
 mod brought;
+mod budgets;
 mod checks;
 mod claims;
 mod commit;
@@ -48,7 +49,7 @@ fn the_cell_does_what_the_plain_model_does() {
     };
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
-    let mut asked_for_repairs = 0;
+    let (mut asked_for_repairs, mut budgeted) = (0, 0);
     let (mut heads, mut ceded, mut stopped, mut timed_out, mut ruled_out) = (0, 0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
@@ -72,6 +73,7 @@ fn the_cell_does_what_the_plain_model_does() {
         stopped += world.plain.stopped;
         timed_out += world.plain.timed_out;
         ruled_out += world.plain.ruled_out;
+        budgeted += world.plain.held_by_budgets;
         taken_back += world.plain.taken_back;
         asked_for_repairs += world.plain.asked_for_repairs;
     }
@@ -87,6 +89,7 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(stopped * 8000 > steps, "{stopped} jobs were stopped by their queues in {steps} steps");
     assert!(timed_out * 8000 > steps, "{timed_out} jobs were not ready in time in {steps} steps");
     assert!(ruled_out * 200 > steps, "{ruled_out} rows were refused by rules about other tasks in {steps} steps");
+    assert!(budgeted * 4000 > steps, "{budgeted} tasks were kept by budgets in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
     assert!(

@@ -1,5 +1,6 @@
 //! Draining nodes and moving tasks away from them, in the plain model.
 
+use crate::budgets::Gone;
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, GPU, Phase, Plain, PlainHold, State, ports_meet, request};
@@ -190,9 +191,10 @@ impl Plain {
     }
 
     pub(crate) fn judge_move(&self, transaction: &Transaction, facts: &dyn Facts, expected: &mut Expected) {
-        let mut leaving: Vec<(JobId, u16, u32)> = Vec::new();
+        let (mut leaving, mut gone): (Vec<(JobId, u16, u32)>, _) = (Vec::new(), Gone::new());
         for (row, (run, _)) in transaction.evict.iter().enumerate() {
-            if let Err(reason) = self.judge_departure(transaction, *run, &mut leaving) {
+            let judged = self.judge_departure(transaction, *run, &mut leaving);
+            if let Err(reason) = judged.and_then(|()| self.judge_budget(*run, &mut gone)) {
                 expected.conflicts.push((Row::Evict(row as u32), reason));
             }
         }

@@ -53,6 +53,7 @@ impl World {
             reserve: Vec::new(),
             claim: Vec::new(),
             preempt: Vec::new(),
+            breaks: 0,
         };
         if self.is_unclaimed(&chosen[0]) && self.dice.chance(600) {
             let job = Arc::clone(&chosen[0]);

@@ -255,6 +255,8 @@ pub(crate) struct Plain {
     pub(crate) returned: u64,
     /// How many rows were refused by rules about other tasks.
     pub(crate) ruled_out: u64,
+    /// How often a budget kept a task from being moved.
+    pub(crate) held_by_budgets: u64,
     pub(crate) queues: BTreeMap<String, QueueSpec>,
     pub(crate) priority_classes: BTreeMap<String, i32>,
     pub(crate) provisioning_classes: BTreeMap<String, ProvisioningClass>,

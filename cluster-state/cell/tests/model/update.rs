@@ -15,7 +15,7 @@ pub(crate) enum Update {
 fn is_resize(endless: bool, old: &GroupSpec, new: &GroupSpec) -> bool {
     let mut same = old.clone();
     (same.count, same.min_count, same.spares) = (new.count, new.min_count, new.spares);
-    same.labels = new.labels.clone();
+    (same.labels, same.disruption_budget) = (new.labels.clone(), new.disruption_budget.clone());
     same == *new && (old.elastic || endless)
 }
 
@@ -44,7 +44,8 @@ fn is_sound(spec: &JobSpec, endless: bool) -> bool {
 impl PlainJob {
     fn stays(&self, spec: &JobSpec, at: usize) -> bool {
         let (Some(old), Some(new)) = (self.spec.groups.get(at), spec.groups.get(at)) else { return false };
-        *old == GroupSpec { spares: old.spares, labels: old.labels.clone(), ..new.clone() }
+        let (labels, disruption_budget) = (old.labels.clone(), old.disruption_budget.clone());
+        *old == GroupSpec { spares: old.spares, labels, disruption_budget, ..new.clone() }
             || is_resize(self.endless, old, new)
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) times_queues: bool,
     /// Whether groups have labels and rules about other tasks.
     pub(crate) has_rules: bool,
+    /// Whether groups have disruption budgets.
+    pub(crate) has_budgets: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -106,6 +108,7 @@ impl World {
             holds_queues: seed % 6 == 1,
             times_queues: seed % 6 == 5,
             has_rules: seed % 3 == 1,
+            has_budgets: seed % 3 == 2,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),

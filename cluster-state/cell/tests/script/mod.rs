@@ -1,6 +1,7 @@
 //! A cell driven by lines of text, and what it says as text. `# …` is a comment; each command is one log entry.
 
 mod admission;
+mod budgets;
 mod flavors;
 mod health;
 mod neighbours;
@@ -125,6 +126,8 @@ impl Script {
             "topology" => Command::PutTopology(words.topology()),
             "namespace" => Command::PutNamespace(words.namespace()),
             "remove-namespace" => Command::RemoveNamespace { name: name(words) },
+            "budget" => Command::PutBudget(words.budget()),
+            "remove-budget" => Command::RemoveBudget { name: name(words) },
             "priority-class" => Command::PutPriorityClass(words.priority_class()),
             "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },
             "provisioning-class" => Command::PutProvisioningClass(words.provisioning_class()),

@@ -174,6 +174,7 @@ impl<'a> Words<'a> {
             name,
             labels: self.all("label:").into_iter().map(pair).collect(),
             neighbours: self.neighbours(),
+            disruption_budget: self.own_budget(),
             count,
             min_count: self.parsed("min", count),
             elastic: self.flag("elastic"),

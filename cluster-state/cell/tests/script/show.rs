@@ -172,6 +172,7 @@ impl Script {
             EventKind::NodeUndrained { name, .. } => format!("{name} drains no more"),
             EventKind::NodeDrained { name, took_ms, .. } => format!("{name} is drained after {took_ms} ms"),
             EventKind::DrainDeadline { name, runs, .. } => format!("{name} drained for too long: {runs} runs stop"),
+            EventKind::HeldByBudget(held) => format!("{} is held by budget {}", held.name, held.budget),
             EventKind::MoveReserved { name, tasks, from, to, .. } => {
                 format!("{name} moves {tasks} tasks: {} -> {}", from.join(", "), to.join(", "))
             }
@@ -217,6 +218,7 @@ impl Script {
             "quota" => self.tree_text(),
             "flavors" => self.flavors_text(words.need("name")),
             "profiles" => self.profiles_text(),
+            "budgets" => self.budgets_text(),
             "counts" => {
                 let cell = &self.cell;
                 let (nodes, jobs, runs) = (cell.nodes().len(), cell.jobs().len(), cell.runs().len());
@@ -450,6 +452,8 @@ fn verb(command: &Command) -> &'static str {
         Command::RemoveQueue { .. } => "remove queue",
         Command::PutSubqueue(_) => "put subqueue",
         Command::RemoveSubqueue { .. } => "remove subqueue",
+        Command::PutBudget(_) => "put budget",
+        Command::RemoveBudget { .. } => "remove budget",
         Command::PutNamespace(_) => "put namespace",
         Command::RemoveNamespace { .. } => "remove namespace",
         Command::PutPriorityClass(_) => "put priority class",
@@ -476,7 +480,10 @@ fn verb(command: &Command) -> &'static str {
 
 fn preemption_text(PreemptionEvent { name, change, .. }: &PreemptionEvent) -> String {
     match change {
-        PreemptionChange::Waits { need, victims, .. } => format!("{name} waits for the {} of {victims:?}", need.name()),
+        PreemptionChange::Waits { need, victims, budgets, .. } => {
+            let broken = if budgets.is_empty() { String::new() } else { format!(", breaking {}", budgets.join(", ")) };
+            format!("{name} waits for the {} of {victims:?}{broken}", need.name())
+        }
         PreemptionChange::Stopped { by, need, runs, reason } => {
             let part = runs.map(|runs| format!(" ({runs} of its runs)")).unwrap_or_default();
             format!("{name} is stopped for the {} of {by}{part}: {}", need.name(), reason.name())

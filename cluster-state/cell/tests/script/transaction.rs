@@ -1,4 +1,4 @@
-//! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / claim … /
+//! `commit SESSION [grain=…] [guard=…] [breaks=N] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / claim … /
 //! preempt JOB REASON [for-room] [runs=GROUP/TASK#INCARNATION,…] / job …`
 
 use super::Script;
@@ -15,6 +15,7 @@ impl Script {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let mut transaction = Transaction {
             guard: words.option("guard").map_or(Guard::Fits, guard),
+            breaks: words.option("breaks").map_or(0, |tasks| tasks.parse().expect("a number")),
             ..Transaction::empty(
                 Shard { class: ohm_model::Class::BATCH, number: 0 },
                 Epoch(0),

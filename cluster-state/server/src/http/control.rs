@@ -113,6 +113,10 @@ pub(super) async fn remove_namespace(caller: Caller, Name(name): Name) -> Answer
     remove(&caller, Command::RemoveNamespace { name }).await
 }
 
+pub(super) async fn remove_budget(caller: Caller, Name(name): Name) -> Answer {
+    remove(&caller, Command::RemoveBudget { name }).await
+}
+
 pub(super) async fn remove_priority_class(caller: Caller, Name(name): Name) -> Answer {
     remove(&caller, Command::RemovePriorityClass { name }).await
 }

@@ -5,8 +5,10 @@ use super::views::{
     causes, head_text, heads_text, health_text, held_for_repairs, held_text, job_summary, node_requests,
     node_requests_text, owed, owed_text, replicas,
 };
-use ohm_cell::{Cell, Job, JobState, preemptions, stop_policy_of};
-use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
+use ohm_cell::{Cell, Job, JobState, preemptions, runs_to_move, stop_policy_of};
+use ohm_framework::{
+    Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, held_by_budget, jobs_ahead,
+};
 use ohm_model::Class;
 use ohm_model::resources::display;
 use ohm_wire::api::{
@@ -49,9 +51,10 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
             hint: format!("`ohm resume {name}` lets it be placed again"),
             ..view
         },
-        JobState::Active if job.pending() == 0 && cell.runs_to_move(job).is_empty() => {
+        JobState::Active if job.pending() == 0 && runs_to_move(cell, job).is_empty() => {
+            let summary = held_by_budget(cell, job).unwrap_or_else(|| settled(job));
             let details = spares(cell, job).into_iter().chain(health_text(cell, job)).collect();
-            ExplainView { summary: settled(job), details, ..view }
+            ExplainView { summary, details, ..view }
         }
         JobState::Active => waiting(cell, job, view),
     }
@@ -110,6 +113,7 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let waits = matches!(answer, Answer::Unknown | Answer::Fits { .. } | Answer::Moves { .. } | Answer::Waits(_));
     let owed = owed(cell, job);
     let mut view = of_answer(cell, job, answer, view);
+    view.details.extend(held_by_budget(cell, job));
     view.details.extend(owed_text(&owed, cell.now_ms()).into_iter().chain(held_text(&view.held_for)));
     let requests = node_requests(job);
     view.details.extend(node_requests_text(cell, job, &requests));

@@ -1,6 +1,7 @@
 //! The cell as a whole, and the server itself.
 
 use super::answer::{Answer, json};
+use super::params::Params;
 use super::queue_metrics;
 use super::shared::Shared;
 use super::views;
@@ -8,6 +9,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use ohm_wire::api::INSTANCE_HEADER;
+use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -37,6 +39,17 @@ pub(super) async fn topologies(State(shared): State<Shared>) -> Answer {
 pub(super) async fn namespaces(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
     Ok(json(cell.applied(), &views::namespaces(&cell)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BudgetsQuery {
+    namespace: Option<String>,
+}
+
+pub(super) async fn budgets(State(shared): State<Shared>, Params(query): Params<BudgetsQuery>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::budget_list(&cell, query.namespace.as_deref())))
 }
 
 pub(super) async fn priority_classes(State(shared): State<Shared>) -> Answer {

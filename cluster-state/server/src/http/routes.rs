@@ -40,7 +40,7 @@ const SUBMIT: &[Operation] = &[operation(
         ("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists"),
         ("replace", "boolean", "forget finished jobs of the same names first, so that they run again"),
         ("update", "boolean", "change jobs of the same names that are not finished to what the documents say"),
-        ("namespace", "string", "the namespace of jobs whose metadata name none; `default` by default"),
+        ("namespace", "string", "the namespace of jobs and budgets whose metadata name none; `default` by default"),
     ],
     "SubmitAnswer",
 )];
@@ -198,7 +198,14 @@ const SCHEDULING: &[Operation] = &[operation("get", "What holds for all queues",
 const NAMESPACES: &[Operation] =
     &[operation("get", "Namespaces with their labels, and how many jobs there are in each", &[], "NamespaceList")];
 const NAMESPACE: &[Operation] =
-    &[operation("delete", "Remove a namespace; refused while the cell knows jobs in it", &[], "")];
+    &[operation("delete", "Remove a namespace; refused while jobs or budgets are in it", &[], "")];
+const BUDGETS: &[Operation] = &[operation(
+    "get",
+    "Disruption budgets, how many of their tasks are healthy, and how many may be stopped",
+    &[("namespace", "string", "only budgets of this namespace")],
+    "BudgetList",
+)];
+const BUDGET: &[Operation] = &[operation("delete", "Remove a disruption budget that has a name", &[], "")];
 const PRIORITY_CLASSES: &[Operation] =
     &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
 const PRIORITY_CLASS: &[Operation] =
@@ -271,6 +278,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/scheduling", SCHEDULING), get(overview::scheduling)),
         (route("/v1/namespaces", NAMESPACES), get(overview::namespaces)),
         (route("/v1/namespaces/{name}", NAMESPACE), delete(control::remove_namespace)),
+        (route("/v1/budgets", BUDGETS), get(overview::budgets)),
+        (route("/v1/budgets/{name}", BUDGET), delete(control::remove_budget)),
         (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
         (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/provisioning-classes", PROVISIONING_CLASSES), get(overview::provisioning_classes)),

@@ -7,16 +7,16 @@ mod filled;
 pub(super) use filled::ANY_KEY;
 use filled::{text, texts, value};
 use ohm_wire::api::{
-    ActiveJobView, AdmissionView, ApiError, BorrowWithinCohortView, BroughtView, CheckView, ClockView, DocumentVerdict,
-    DomainView, DrainView, ErrorAnswer, EventList, EventView, FairSharingView, GroupView, HeldView, JobList,
-    JobSummary, JobTotals, JobView, JudgedView, LeavingView, NamespaceList, NamespaceView, NodeConditionView,
-    NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList,
-    PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView,
-    PutTaintView, QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView, QueueResourceView, QueueView,
-    ReadinessView, ReadyTimeoutView, RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, SchedulingView,
-    ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, SubqueueView,
-    TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, UsageBasedOrderView, VerdictKind,
-    WaitAnswer, WaitingJobView,
+    ActiveJobView, AdmissionView, ApiError, BorrowWithinCohortView, BroughtView, BudgetList, BudgetView, CheckView,
+    ClockView, DocumentVerdict, DomainView, DrainView, ErrorAnswer, EventList, EventView, FairSharingView, GroupView,
+    HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LeavingView, NamespaceList, NamespaceView,
+    NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView,
+    PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList,
+    ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView,
+    QueueResourceView, QueueView, ReadinessView, ReadyTimeoutView, RepairView, ResourceFlavorList, ResourceFlavorView,
+    RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
+    SubmitAnswer, SubqueueView, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView,
+    UsageBasedOrderView, VerdictKind, WaitAnswer, WaitingJobView,
 };
 use serde_json::{Value, json};
 
@@ -34,6 +34,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
         ("NamespaceList", value(&NamespaceList { namespaces: vec![namespace()] })),
+        ("BudgetList", value(&BudgetList { budgets: vec![budget()] })),
         ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("ProfileList", value(&ProfileList { profiles: vec![profile()] })),
         ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
@@ -351,6 +352,20 @@ fn resource_flavor() -> ResourceFlavorView {
 
 fn namespace() -> NamespaceView {
     NamespaceView { name: text(), labels: [(ANY_KEY.to_string(), text())].into(), jobs: 1 }
+}
+
+fn budget() -> BudgetView {
+    BudgetView {
+        name: text(),
+        namespace: text(),
+        min_available: text(),
+        max_unavailable: text(),
+        unhealthy_pod_eviction_policy: text(),
+        expected: 1,
+        healthy: 1,
+        desired: 1,
+        allowed: 1,
+    }
 }
 
 fn priority_class() -> PriorityClassView {

@@ -162,6 +162,10 @@ fn putting(content: Content, cell: Option<&Cell>) -> Option<(Command, bool)> {
             let was_there = known(&|cell| ohm_cell::namespaces(cell).get(&namespace.name) == Some(&namespace));
             (was_there, Command::PutNamespace(namespace))
         }
+        Content::Budget(budget) => {
+            let was_there = known(&|cell| ohm_cell::budget(cell, &budget.name) == Some(&*budget));
+            (was_there, Command::PutBudget(*budget))
+        }
         Content::PriorityClass(class) => {
             let was_there = known(&|cell| cell.priority_classes().get(&class.name) == Some(&class));
             (was_there, Command::PutPriorityClass(class))

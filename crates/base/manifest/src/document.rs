@@ -7,8 +7,8 @@ use crate::path::FieldPath;
 use ohm_model::queue::SCHEDULING_NAME;
 use ohm_model::resources::{Amounts, PODS};
 use ohm_model::{
-    ClassKind, JobSpec, Namespace, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, Scheduling,
-    SchedulingProfile, Subqueue, TopologySpec, job_name, split_job_name,
+    Budget, ClassKind, JobSpec, Namespace, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor,
+    Scheduling, SchedulingProfile, Subqueue, TopologySpec, job_name, split_job_name,
 };
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct Document {
     /// Of a job: when it was created, in microseconds since 1970, if the document says so. For `ohm plan`: a cell
     /// counts from when it gets the job.
     pub created_us: Option<i64>,
-    /// Of a job: the namespace that its metadata name.
+    /// Of a job or a budget: the namespace that its metadata name.
     pub namespace: Option<String>,
     /// Of an object of Kubernetes: what is to be said of it, if there is anything.
     pub kubernetes: Option<Box<KubernetesObject>>,
@@ -79,15 +79,16 @@ pub enum NamedKind {
 }
 
 impl Document {
-    /// Puts a job whose metadata name no namespace into this one.
+    /// Puts a job or budget whose metadata name no namespace into this one.
     pub fn in_namespace(&mut self, namespace: &str) {
-        let job = match &mut self.content {
-            Content::Job(job) => job.as_mut(),
-            Content::Pod(pod) => &mut pod.job,
+        let name = match &mut self.content {
+            Content::Job(job) => &mut job.name,
+            Content::Pod(pod) => &mut pod.job.name,
+            Content::Budget(budget) => &mut budget.name,
             _ => return,
         };
         if self.namespace.is_none() {
-            job.name = job_name(namespace, split_job_name(&job.name).1);
+            *name = job_name(namespace, split_job_name(name).1);
         }
     }
 
@@ -118,6 +119,8 @@ pub enum Content {
     Node(Box<NodeDocument>),
     /// `kind: Namespace`.
     Namespace(Namespace),
+    /// `kind: Budget`.
+    Budget(Box<Budget>),
     /// `kind: PriorityClass`.
     PriorityClass(PriorityClass),
     /// `kind: ProvisioningClass`.
@@ -142,6 +145,7 @@ impl Content {
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::Namespace(namespace) => ("Namespace", Some(&namespace.name)),
+            Content::Budget(budget) => ("Budget", Some(&budget.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
             Content::ProvisioningClass(class) => ("ProvisioningClass", Some(&class.name)),
             Content::SchedulingProfile(profile) => ("SchedulingProfile", Some(&profile.name)),

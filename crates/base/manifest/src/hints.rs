@@ -10,7 +10,7 @@ const INSTEAD: [(&str, &str); 15] = [
     ("containers", "tasks are processes, not containers: write `command` in the group"),
     ("image", "tasks are processes, not containers: write `command`"),
     ("matchFields", "write `matchExpressions` on the label `kubernetes.io/hostname`"),
-    ("namespace", "only jobs are in a namespace; `namespaces` of a queue says whose jobs it takes"),
+    ("namespace", "only jobs and budgets are in a namespace; `namespaces` of a queue says whose jobs it takes"),
     ("ntasks", "write `count`"),
     ("parallelism", "write `count`, and `minCount` for the fewest that may start"),
     ("podAffinity", "write it in `affinity`"),

@@ -23,6 +23,7 @@ const KINDS: &[&str] = &[
     "Topology",
     "Node",
     "Namespace",
+    "Budget",
     "PriorityClass",
     "ProvisioningClass",
     "SchedulingProfile",
@@ -69,6 +70,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
             violations
         }
         Content::Namespace(namespace) => validate::namespace(namespace),
+        Content::Budget(budget) => validate::budget(budget),
         Content::PriorityClass(class) => validate::priority_class(class),
         Content::ProvisioningClass(class) => validate::provisioning_class(class),
         Content::SchedulingProfile(profile) => validate::scheduling_profile(profile),
@@ -84,8 +86,7 @@ fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Content> {
         return None;
     }
     let version = root.node.get("apiVersion");
-    if cx.reads_kubernetes()
-        && let Some(version) = version.and_then(Node::as_text)
+    if let Some(version) = version.and_then(Node::as_text).filter(|version| cx.reads(version))
         && let Some(kind) = root.node.get("kind").and_then(Node::as_text)
         && let Some(decoded) = kubernetes::decode(cx, root, version, kind)
     {
@@ -121,6 +122,7 @@ fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Content> {
             decode::topology(cx, name, spec).map(Content::Topology)
         }),
         Some("Namespace") => namespace(cx, root),
+        Some("Budget") => budget(cx, root),
         Some("PriorityClass") => {
             let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "preemptionPolicy", "description"];
             let fields = Fields::open(cx, root, &[known, &["globalDefault"]])?;
@@ -199,6 +201,14 @@ fn namespace(cx: &mut Context, root: At<'_>) -> Option<Content> {
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata"]])?;
     let (name, labels) = metadata(cx, &fields, &["name", "labels"])?;
     Some(Content::Namespace(Namespace { name, labels }))
+}
+
+fn budget(cx: &mut Context, root: At<'_>) -> Option<Content> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
+    let (name, _) = metadata(cx, &fields, &["name", "namespace"]).unwrap_or_default();
+    let name = decode::name_of_job(cx, &fields, &name);
+    let spec = fields.require(cx, "spec", "its `selector`, and `minAvailable` or `maxUnavailable`")?;
+    decode::budget(cx, name, spec).map(|budget| Content::Budget(Box::new(budget)))
 }
 
 fn scheduling(cx: &mut Context, root: At<'_>) -> Option<Content> {

@@ -61,6 +61,7 @@
 //! | `affinity.nodeAffinity` | as in Kubernetes, with `matchExpressions` | none |
 //! | `tolerations` | list of `key`, `operator`, `value`, `effect`, `tolerationSeconds`, as in Kubernetes | none |
 //! | `topology` | one of `required: LEVEL`, `preferred: LEVEL`, `unconstrained: true`; and see below | none |
+//! | `disruptionBudget` | `minAvailable` or `maxUnavailable` of its tasks, as of a Budget | none |
 //! | `placeWith` | groups with the same word are placed in one domain | none |
 //! | `command`, `args` | lists of words: the program and its arguments | none |
 //! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
@@ -103,6 +104,7 @@
 //! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | Scheduling | `fairSharing`: `enable`, `preemptionStrategies`; one for the cell, called `default`; see below |
 //! | Namespace | `metadata.labels`; jobs are in one (`metadata.namespace`), in `default` unless they say so |
+//! | Budget | `selector` (of labels of groups), `minAvailable` or `maxUnavailable`; see below |
 //! | PriorityClass | `value`, `description`, `preemptionPolicy` as of a job (all beside `metadata`) |
 //! | PriorityClass besides | `globalDefault`: jobs that name neither a class nor a priority get it; one class at most |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
@@ -137,6 +139,14 @@
 //! counts). `resourceWeights` says what a core, a device, a GiB of memory or storage, or a piece of anything else
 //! counts: 1 unless said, `pods` 0. Jobs that name the queue itself are one more part, of weight 1; one of weight 0
 //! comes last. Kueue's LocalQueue is read as a Subqueue.
+//!
+//! A Budget says how many tasks stay healthy while somebody stops tasks that could run on: a drain, a move, preemption.
+//! It is about the tasks of its namespace (`metadata.namespace`) whose groups have labels that the `selector`
+//! (`matchLabels`, `matchExpressions`) means. `minAvailable` is how many must be healthy, `maxUnavailable` how many may
+//! not be: a number, or a share of those that are to run, rounded up. `unhealthyPodEvictionPolicy` says whether tasks
+//! that are not healthy may be stopped: `IfHealthyBudget` (the default), while as many others are healthy as must be,
+//! or `AlwaysAllow`. What is lost with its node counts as not healthy. Kubernetes' PodDisruptionBudget is read as a
+//! Budget.
 //!
 //! The cohort that a Queue or Cohort names need not have a document: then it exists without quota.
 //!

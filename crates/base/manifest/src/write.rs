@@ -2,11 +2,13 @@
 //! that submitting it again changes nothing.
 
 mod amount;
+mod budget;
 mod expression;
 mod neighbours;
 mod probes;
 
 use self::amount::{Amount, seconds};
+use self::budget::BudgetDocument;
 use self::expression::{Expression, is_default};
 use self::neighbours::{PodAffinity, SpreadDocument};
 use self::probes::{ProbeDocument, Sim};
@@ -132,6 +134,7 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         topology_spread_constraints: neighbours::spread(group),
         tolerations: group.tolerations.iter().map(toleration).collect(),
         topology: topology(&group.topology),
+        disruption_budget: group.disruption_budget.as_deref().map(BudgetDocument::from),
         place_with: &group.place_with,
         command: &group.task.command,
         env: group.task.env.iter().map(|(name, value)| Variable { name, value }).collect(),
@@ -297,6 +300,8 @@ struct Group<'j> {
     tolerations: Vec<TolerationDocument<'j>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     topology: Option<Topology<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disruption_budget: Option<BudgetDocument>,
     #[serde(skip_serializing_if = "is_default")]
     place_with: &'j str,
     #[serde(skip_serializing_if = "is_default")]

@@ -15,7 +15,7 @@ fn jobs() -> Vec<JobSpec> {
             match verdict.unwrap_or_else(|error| panic!("{error}")).content {
                 Content::Job(job) => jobs.push(*job),
                 Content::Queue(_) | Content::Subqueue(_) | Content::ResourceFlavor(_) => {}
-                Content::ProvisioningClass(_) | Content::SchedulingProfile(_) => {}
+                Content::ProvisioningClass(_) | Content::SchedulingProfile(_) | Content::Budget(_) => {}
                 other => panic!("{}: neither a job nor what one waits for: {other:?}", file.display()),
             }
         }

@@ -5,10 +5,10 @@ use ohm_model::host_port::PROTOCOLS;
 use ohm_model::resources::{Amounts, is_extended};
 use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
-    Class, GroupSpec, HostPort, JobSpec, NeighbourTerm, Neighbours, OnDisconnect, OnUnhealthy, Operator, Probe,
-    ProbeAction, ProbeKind, Probes, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm, SimHealth,
-    SpreadConstraint, SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
-    TopologySlice,
+    BudgetLimit, BudgetTerms, Class, GroupSpec, HostPort, JobSpec, NeighbourTerm, Neighbours, OnDisconnect,
+    OnUnhealthy, Operator, Probe, ProbeAction, ProbeKind, Probes, Reconcile, RepairPolicy, RepairSpec, Requirement,
+    SelectorTerm, SimHealth, SpreadConstraint, SpreadMode, TaintEffect, TaskAmount, TaskSpec, Toleration,
+    TolerationOperator, TopologyMode, TopologyRequest, TopologySlice, UnhealthyEviction,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -251,6 +251,15 @@ fn limits_over(requests: &Amounts, dice: u32) -> Amounts {
     limited.map(|(name, amount)| (name.clone(), amount.saturating_add(more(name)))).collect()
 }
 
+fn budget() -> impl Strategy<Value = BudgetTerms> {
+    let amount = prop_oneof![any::<u32>().prop_map(TaskAmount::Tasks), (0..=100u32).prop_map(TaskAmount::Percent)];
+    let unhealthy = select(vec![UnhealthyEviction::IfHealthyBudget, UnhealthyEviction::AlwaysAllow]);
+    (amount, any::<bool>(), unhealthy).prop_map(|(amount, is_least, unhealthy)| {
+        let limit = if is_least { BudgetLimit::MinAvailable(amount) } else { BudgetLimit::MaxUnavailable(amount) };
+        BudgetTerms { limit, unhealthy }
+    })
+}
+
 fn group() -> impl Strategy<Value = GroupSpec> {
     let counts = (1..1000u32).prop_flat_map(|count| (Just(count), 1..=count));
     let first =
@@ -264,7 +273,8 @@ fn group() -> impl Strategy<Value = GroupSpec> {
     let limit = prop_oneof![Just(0), 1..10u32];
     let spares = prop_oneof![Just(0), 1..4u32];
     let second = (vec(toleration(), 0..3), ports, (limit, spares), any::<bool>(), topology(), value(), task());
-    (first, second, (labels(), neighbours())).prop_map(|(first, second, (labels, neighbours))| {
+    let third = (labels(), neighbours(), option::of(budget()));
+    (first, second, third).prop_map(|(first, second, (labels, neighbours, budget))| {
         let ((count, min_count), elastic, requests, node_selector, affinity, preferred) = first;
         let (tolerations, ports, (max_per_node, spares), spreads, topology, place_with, task) = second;
         let spread = if spreads { SpreadMode::Spread } else { SpreadMode::Pack };
@@ -286,6 +296,7 @@ fn group() -> impl Strategy<Value = GroupSpec> {
             spares,
             spread,
             topology,
+            disruption_budget: budget.map(Box::new),
             place_with,
             task,
         }

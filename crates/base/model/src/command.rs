@@ -1,5 +1,6 @@
 //! Everything that can be asked of a cell. One closed list: every cause of change is visible here.
 
+use crate::budget::Budget;
 use crate::condition::NodeCondition;
 use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, RunRef, Sequence, SessionId};
 use crate::job::JobSpec;
@@ -247,7 +248,7 @@ pub enum Command {
     },
     /// Adds or replaces a namespace.
     PutNamespace(Namespace),
-    /// Removes a namespace; refused while the cell knows jobs in it.
+    /// Removes a namespace; refused while the cell knows jobs or disruption budgets in it.
     RemoveNamespace {
         /// By name.
         name: String,
@@ -339,6 +340,13 @@ pub enum Command {
     },
     /// Says what holds for all queues of the cell.
     PutScheduling(Scheduling),
+    /// Adds or changes a disruption budget. What stops already goes on.
+    PutBudget(Budget),
+    /// Removes a disruption budget.
+    RemoveBudget {
+        /// By name.
+        name: String,
+    },
 }
 
 /// The format byte of log entries; a newer one is refused.

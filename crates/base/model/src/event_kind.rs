@@ -493,4 +493,6 @@ pub enum EventKind {
     Readiness(crate::probe::ReadinessEvent),
     /// A probe ended a run, and its task starts again where it was.
     Unhealthy(crate::probe::UnhealthyEvent),
+    /// A job has to leave its nodes, and stays as long as a disruption budget has nothing left.
+    HeldByBudget(crate::budget::BudgetEvent),
 }

@@ -1,5 +1,6 @@
 //! Jobs as people ask for them.
 
+use crate::budget::BudgetTerms;
 use crate::class::{Class, ClassKind};
 use crate::host_port::HostPort;
 use crate::neighbours::{NEIGHBOUR_TERMS_MAX, Neighbours};
@@ -219,6 +220,8 @@ pub struct GroupSpec {
     pub spread: SpreadMode,
     /// What it asks of the topology.
     pub topology: TopologyRequest,
+    /// How many of its tasks must be healthy while somebody stops them who need not; nothing where it does not say.
+    pub disruption_budget: Option<Box<BudgetTerms>>,
     /// Groups with the same non-empty label are placed in one domain together: a leader and its workers.
     pub place_with: String,
     /// What each task runs.
@@ -246,6 +249,7 @@ impl GroupSpec {
             spares: 0,
             spread: SpreadMode::Pack,
             topology: TopologyRequest::default(),
+            disruption_budget: None,
             place_with: String::new(),
             task: TaskSpec::default(),
         }

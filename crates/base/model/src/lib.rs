@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod brought;
+pub mod budget;
 pub mod class;
 pub mod command;
 pub mod condition;
@@ -42,6 +43,7 @@ pub mod taint;
 pub mod topology;
 pub mod transaction;
 
+pub use budget::{Budget, BudgetEvent, BudgetLimit, BudgetRef, BudgetTerms, TaskAmount, UnhealthyEviction};
 pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
 pub use command::{Actor, Asked, Command, ENTRY_FORMAT, Entry, Envelope};
 pub use condition::{ConditionAction, ConditionKind, NodeCondition};

@@ -100,6 +100,8 @@ pub enum PreemptionChange {
         need: PreemptionNeed,
         /// The names of those that are stopped, and the rule that allows it.
         victims: Vec<(String, PreemptionReason)>,
+        /// The disruption budgets that this breaks, as nothing else was found.
+        budgets: Vec<String>,
         /// Until when at most what they give back is kept for it, in stamped milliseconds.
         until_ms: u64,
     },

@@ -1,6 +1,7 @@
 //! Which texts of a spec are names, and by which rule of [`crate::names`]. One walk for everybody who judges: documents
 //! at the edge, and commands in the cell.
 
+use crate::budget::Budget;
 use crate::job::{GROUPS_MAX, GroupSpec, JobSpec};
 use crate::names::{self, NameError};
 use crate::namespace::Namespace;
@@ -175,6 +176,13 @@ impl Spelled for Namespace {
     fn spell(&self, found: Found<'_>) {
         expect(names::namespace(&self.name), || metadata().field("name"), found);
         labels(&self.labels, &|| metadata().field("labels"), found);
+    }
+}
+
+impl Spelled for Budget {
+    fn spell(&self, found: Found<'_>) {
+        expect(names::job_name(&self.name), || metadata().field("name"), found);
+        requirements(self.selector.as_deref(), &|| spec().field("selector"), found);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whom an event is about.
 
+use crate::budget::BudgetEvent;
 use crate::event_kind::EventKind;
 use crate::head::HeadStart;
 use crate::ids::{JobId, NodeId};
@@ -51,6 +52,7 @@ impl EventKind {
             | EventKind::Preemption(PreemptionEvent { job, name, .. })
             | EventKind::QueueStop(QueueStopEvent { job, name, .. })
             | EventKind::ReadyTimeout(ReadyTimeoutEvent { job, name, .. })
+            | EventKind::HeldByBudget(BudgetEvent { job, name, .. })
             | EventKind::CheckChanged { job, name, .. }
             | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }

@@ -1,5 +1,6 @@
 //! Transactions: what a scheduler wants to be true, and what the log said to it (Omega, EuroSys 2013, section 3.4).
 
+use crate::budget::BudgetRef;
 use crate::host_port::HostPort;
 use crate::ids::{ClassId, Epoch, GroupIndex, Index, JobId, NodeId, ResourceId, RunRef, ShapeId, TaskIndex};
 use crate::lease::Shard;
@@ -194,6 +195,9 @@ pub struct Transaction {
     /// have; in the order in which each may be. Such a transaction is all or nothing, and places nothing: the job is
     /// placed once they have ended, in the rooms that are kept for it in the same transaction.
     pub preempt: Vec<Victim>,
+    /// How many of the tasks that stop by `preempt` go beyond what disruption budgets allow, as its planner saw it: it
+    /// found nothing else. Where there are more by now it is refused.
+    pub breaks: u32,
 }
 
 impl Transaction {
@@ -213,6 +217,7 @@ impl Transaction {
             reserve: Vec::new(),
             claim: Vec::new(),
             preempt: Vec::new(),
+            breaks: 0,
         }
     }
 
@@ -298,6 +303,8 @@ pub enum ConflictReason {
     QueueHeld,
     /// The job was not ready in time, and backs off until this stamped time.
     BacksOff(u64),
+    /// So few tasks of a disruption budget are healthy that no more of them may be stopped.
+    BudgetExceeded(BudgetRef),
 }
 
 impl ConflictReason {
@@ -333,6 +340,7 @@ impl ConflictReason {
             ConflictReason::OutOfTurn => "OutOfTurn",
             ConflictReason::QueueHeld => "QueueHeld",
             ConflictReason::BacksOff(_) => "BacksOff",
+            ConflictReason::BudgetExceeded(_) => "BudgetExceeded",
         }
     }
 }

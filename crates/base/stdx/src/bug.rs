@@ -171,14 +171,6 @@ pub enum Bug {
     TakeAnyNamespace,
     /// Namespaces go while jobs are in them.
     RemoveUsedNamespace,
-    /// Tasks are placed away from those that they must be near.
-    SkipPodAffinity,
-    /// Tasks are placed beside those that they must not be near.
-    SkipPodAntiAffinity,
-    /// Tasks are placed where they make the spread uneven.
-    SkipPodTopologySpread,
-    /// Tasks that have ended are counted on by the rules about other tasks.
-    CountEndedTasks,
 }
 
 impl Bug {
@@ -186,7 +178,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 84] = [
+    pub const ALL: [Bug; 80] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -267,10 +259,6 @@ impl Bug {
         Bug::FreezeSubqueueUsage,
         Bug::TakeAnyNamespace,
         Bug::RemoveUsedNamespace,
-        Bug::SkipPodAffinity,
-        Bug::SkipPodAntiAffinity,
-        Bug::SkipPodTopologySpread,
-        Bug::CountEndedTasks,
     ];
 }
 

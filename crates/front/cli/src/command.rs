@@ -56,6 +56,11 @@ pub enum ClientCommand {
     /// Remove a namespace in which there is no job
     #[command(subcommand)]
     Namespace(RemoveCommand),
+    /// List disruption budgets, how many of their tasks are healthy, and how many may be stopped
+    Budgets(Budgets),
+    /// Remove a disruption budget that has a name
+    #[command(subcommand)]
+    Budget(RemoveCommand),
     /// List priority classes with their values
     PriorityClasses,
     /// Remove a priority class; jobs that named it keep the priority they got
@@ -170,6 +175,14 @@ pub struct Run {
     /// Program and arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<String>,
+}
+
+/// `ohm budgets`.
+#[derive(Clone, Debug, Args)]
+pub struct Budgets {
+    /// Budgets of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
 }
 
 /// `ohm jobs`.

@@ -37,8 +37,8 @@ fn candidates<'a>(what: WhatIf<'a>, preemptor: &Preemptor<'_>, tree: &QuotaIf<'_
     let mut candidates: Vec<Candidate<'a>> =
         open_jobs((what.cell, what.over), preemptor, tree).into_iter().filter_map(candidate).collect();
     candidates.sort_by_cached_key(|candidate| {
-        let (stops_not, used, priority, since, name) = order(what.cell, preemptor.queue_name(), candidate.job);
-        (stops_not, group_of(candidate.variant), used, priority, since, name)
+        let (stops_not, used, priority, breaks, since, name) = order(what.cell, preemptor.queue_name(), candidate.job);
+        (stops_not, group_of(candidate.variant), used, priority, (breaks, since), name)
     });
     candidates
 }

@@ -1,8 +1,8 @@
 //! Who may be stopped at all, and in which order.
 
 use ohm_cell::{
-    Cell, HeldUsage, Job, Overlay, Preemptor, QuotaIf, UsageKey, WhatIf, holders, placed_since_ms, promised_victims,
-    usage_key,
+    Cell, HeldUsage, Job, Overlay, Preemptor, QuotaIf, Stopping, UsageKey, WhatIf, breaks_alone, holders,
+    placed_since_ms, promised_victims, usage_key,
 };
 use std::cmp::Reverse;
 
@@ -20,14 +20,16 @@ pub(super) fn open_jobs<'a>(
 }
 
 /// The order in which those of one group are stopped: who stops already, then, of the own queue, those whose subqueue
-/// has used most, where that orders it, then the least important, then who has its quota for the shortest time.
-pub(super) type Order = (bool, Reverse<UsageKey>, i32, Reverse<u64>, String);
+/// has used most, where that orders it, then the least important, then those of whom no disruption budget is broken,
+/// then who has its quota for the shortest time.
+pub(super) type Order = (bool, Reverse<UsageKey>, i32, bool, Reverse<u64>, String);
 
 /// Where `job` stands among those that may be stopped for one of `queue`.
 pub(super) fn order(cell: &Cell, queue: &str, job: &Job) -> Order {
     let is_own = job.spec.queue == queue;
     let key = if is_own { usage_key(cell, queue, &job.spec.subqueue, &HeldUsage::new()) } else { UsageKey::default() };
-    (!stops(job), Reverse(key), job.spec.priority, Reverse(quota_since_ms(cell, job)), job.spec.name.clone())
+    let breaks = breaks_alone(cell, Stopping::whole(job));
+    (!stops(job), Reverse(key), job.spec.priority, breaks, Reverse(quota_since_ms(cell, job)), job.spec.name.clone())
 }
 
 /// Whether all of the job stops already.

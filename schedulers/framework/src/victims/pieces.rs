@@ -1,17 +1,17 @@
 //! What may be stopped for room, piece by piece, in the order in which it is stopped: first what elastic groups have
-//! beyond their minimum, then the least important, then what stands for the shortest time. A gang is one piece, of a
-//! service each task is.
+//! beyond their minimum, then the least important, then what stands for the shortest time; and only where all of that
+//! is not enough what disruption budgets keep, in the same order. A gang is one piece, of a service each task is.
 
 use super::live::{LiveJobs, Youngest};
 use super::nodes::{Bound, beyond_minimum};
 use super::order::open_jobs;
 use ohm_cell::{
-    Cell, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf, live_run, live_runs,
-    placed_since_ms, preemptions,
+    Cell, Disruptions, Job, JobState, Overlay, PlannedRooms, QuotaIf, RoomPreemptor, Run, Stopping, WhatIf,
+    has_no_budgets, live_run, live_runs, placed_since_ms, preemptions,
 };
 use ohm_model::{JobId, NodeId, RunRef};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -38,13 +38,24 @@ impl Piece<'_> {
     }
 }
 
-/// The order in which pieces are stopped: whether it is more than a group has beyond its minimum, its priority, since
-/// when it stands.
-pub(crate) type Rank = (bool, i32, Reverse<(u64, JobId, Option<RunRef>)>);
+/// The order in which pieces are stopped: whether that goes beyond what disruption budgets allow once those before it
+/// are stopped, whether it is more than a group has beyond its minimum, its priority, since when it stands.
+pub(crate) type Rank = (bool, bool, i32, Reverse<(u64, JobId, Option<RunRef>)>);
 
-/// Whether a piece on a node with this bound may come before one of this rank.
-pub(crate) fn is_before(bound: Bound, (is_needed, priority, Reverse((since_ms, ..))): Rank) -> bool {
-    bound < (is_needed, priority, Reverse(since_ms))
+/// Whether pieces that end with one on a node with this bound may be better to stop than those of this weight.
+pub(crate) fn is_before(bound: Bound, (breaks, (_, is_needed, priority, Reverse((since_ms, ..)))): Weight) -> bool {
+    breaks > 0 || bound < (is_needed, priority, Reverse(since_ms))
+}
+
+/// How bad it is to stop some pieces: how many go beyond what disruption budgets allow, and the rank of the most
+/// important one, whatever budgets say of that.
+pub(crate) type Weight = (usize, Rank);
+
+/// The weight of these pieces; nothing where there are none.
+pub(crate) fn weight_of(pieces: &[Piece<'_>]) -> Option<Weight> {
+    let breaks = pieces.iter().filter(|piece| piece.rank.0).count();
+    let most = pieces.iter().map(|piece| (false, piece.rank.1, piece.rank.2, piece.rank.3)).max()?;
+    Some((breaks, most))
 }
 
 /// The runs that somebody else counts on already: those that stop, and those that are told to.
@@ -53,6 +64,8 @@ pub(crate) struct Told {
     runs: BTreeSet<RunRef>,
     /// The jobs of those runs.
     parts: BTreeSet<JobId>,
+    /// What they come to for disruption budgets; nothing where there are none.
+    disruptions: Option<Disruptions>,
 }
 
 impl Told {
@@ -65,7 +78,8 @@ impl Told {
             }
         }
         let parts = runs.iter().map(|run| run.task.job).collect();
-        Told { jobs, runs, parts }
+        let disruptions = (!has_no_budgets(what.cell)).then(|| Disruptions::of(what));
+        Told { jobs, runs, parts, disruptions }
     }
 
     /// Whether the run will end without anybody's doing.
@@ -94,6 +108,10 @@ pub(crate) struct Pieces<'s, 'a> {
     preemptor: &'s RoomPreemptor<'a>,
     told: &'s Told,
     tree: QuotaIf<'a>,
+    /// What was taken, for disruption budgets; nothing where there are none.
+    disruptions: Option<Disruptions>,
+    /// What goes beyond those, in order: it comes last.
+    breaking: VecDeque<Piece<'a>>,
     /// Made already, by their order.
     made: BTreeMap<Rank, Piece<'a>>,
     /// Less important jobs of which pieces are not made yet.
@@ -109,9 +127,7 @@ impl<'s, 'a> Pieces<'s, 'a> {
         (tree, told): (&QuotaIf<'a>, &'s Told),
     ) -> Self {
         let less_important = live.less_important(job.spec.priority);
-        let (made, tree) = (BTreeMap::new(), tree.clone());
-        let none: Box<dyn Iterator<Item = (i32, Youngest)>> = Box::new(std::iter::empty());
-        let mut pieces = Pieces { cell, preemptor, told, tree, made, rest: none.peekable() };
+        let mut pieces = Pieces::none(cell, preemptor, (tree, told));
         if by_policy.is_empty() {
             let is_less_important = |victim: &&Arc<Job>| victim.spec.priority < job.spec.priority;
             let elastic = live.elastic().filter_map(|id| cell.jobs().get(id)).filter(is_less_important);
@@ -131,15 +147,20 @@ impl<'s, 'a> Pieces<'s, 'a> {
         pieces
     }
 
+    fn none(cell: &'a Cell, preemptor: &'s RoomPreemptor<'a>, (tree, told): (&QuotaIf<'a>, &'s Told)) -> Self {
+        let rest: Box<dyn Iterator<Item = (i32, Youngest)>> = Box::new(std::iter::empty());
+        let (disruptions, made, breaking) = (told.disruptions.clone(), BTreeMap::new(), VecDeque::new());
+        let rest = rest.peekable();
+        Pieces { cell, preemptor, told, tree: tree.clone(), disruptions, breaking, made, rest }
+    }
+
     /// Those of less important jobs than `job` that have something on `node`.
     pub(crate) fn on_node(
         (cell, node): (&'a Cell, NodeId),
         (preemptor, job): (&'s RoomPreemptor<'a>, &Job),
         (tree, told): (&QuotaIf<'a>, &'s Told),
     ) -> Self {
-        let none: Box<dyn Iterator<Item = (i32, Youngest)>> = Box::new(std::iter::empty());
-        let (made, tree, rest) = (BTreeMap::new(), tree.clone(), none.peekable());
-        let mut pieces = Pieces { cell, preemptor, told, tree, made, rest };
+        let mut pieces = Pieces::none(cell, preemptor, (tree, told));
         let jobs: BTreeSet<JobId> = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run.run.task.job).collect();
         let jobs = jobs.into_iter().filter_map(|id| cell.jobs().get(id));
         for victim in jobs.filter(|victim| victim.spec.priority < job.spec.priority) {
@@ -159,13 +180,28 @@ impl<'s, 'a> Pieces<'s, 'a> {
         false
     }
 
-    /// The next one: no job of which none is made yet may have one that comes before it.
+    /// The next one: first those that disruption budgets let stop beside those before.
     pub(crate) fn next(&mut self) -> Option<Piece<'a>> {
+        while let Some(mut piece) = self.next_of_all() {
+            let Some(disruptions) = &mut self.disruptions else { return Some(piece) };
+            if disruptions.stop_all(self.cell, &piece.runs) {
+                return Some(piece);
+            }
+            piece.rank.0 = true;
+            self.breaking.push_back(piece);
+        }
+        self.breaking.pop_front()
+    }
+
+    /// The next one, whatever budgets say: no job of which none is made yet may have one that comes before it.
+    fn next_of_all(&mut self) -> Option<Piece<'a>> {
         loop {
             let first = self.made.first_key_value().map(|(rank, _)| *rank);
             let comes_before = |(priority, Reverse((latest_ms, _))): &(i32, Youngest)| {
                 let bound = (true, *priority, Reverse(*latest_ms));
-                first.is_none_or(|(is_needed, of, Reverse((since_ms, ..)))| bound <= (is_needed, of, Reverse(since_ms)))
+                first.is_none_or(|(_, is_needed, of, Reverse((since_ms, ..)))| {
+                    bound <= (is_needed, of, Reverse(since_ms))
+                })
             };
             let Some((_, Reverse((_, id)))) = self.rest.next_if(comes_before) else { break };
             if let Some(job) = self.cell.jobs().get(id) {
@@ -240,11 +276,11 @@ fn pieces_of<'a>(cell: &'a Cell, job: &'a Job, told: &Told, (part, node): (Part,
         return Vec::new();
     }
     let since_ms = placed_since_ms(cell, job).unwrap_or_default();
-    let rank = (true, job.spec.priority, Reverse((since_ms, job.id, None)));
+    let rank = (false, true, job.spec.priority, Reverse((since_ms, job.id, None)));
     vec![Piece { job, is_whole: true, runs: rest, rank }]
 }
 
 fn piece<'a>(job: &'a Job, run: &'a Run, is_needed: bool) -> Piece<'a> {
-    let rank = (is_needed, job.spec.priority, Reverse((run.placed_ms, job.id, Some(run.run))));
+    let rank = (false, is_needed, job.spec.priority, Reverse((run.placed_ms, job.id, Some(run.run))));
     Piece { job, is_whole: false, runs: vec![run], rank }
 }

@@ -1,8 +1,10 @@
 //! What follows from the probes of runs: readiness, and starting again in place.
 
 use crate::apply::Tx;
+use crate::apply::steps::budgets::note_healthy;
 use crate::apply::steps::repairs::end_repair_of;
 use crate::rooms::reads::live_slot;
+use crate::state::budgets::health::is_healthy;
 use crate::state::health::RunHealth;
 use crate::state::jobs::Job;
 use ohm_model::{EventKind, Exit, MESSAGE_CHARS_MAX, OnUnhealthy, ReadinessEvent, RunRef};
@@ -26,12 +28,14 @@ pub(crate) fn begin_health(tx: &mut Tx<'_>, slot: u32) -> bool {
 pub(crate) fn run_ready(tx: &mut Tx<'_>, slot: u32, ready: bool, number: u64, message: &str) {
     let run = tx.run(slot);
     let Some(known) = run.health.as_ref().filter(|known| run.started_ms != 0 && known.number < number) else { return };
+    let was_healthy = is_healthy(run);
     let (run, node, was_ready, was_silent) = (run.run, run.node, known.ready, known.message.is_empty());
     let message: String = message.chars().take(MESSAGE_CHARS_MAX).filter(|_| !ready).collect();
     let is_news = was_ready != ready || (was_silent && !message.is_empty());
     let starts_ms = known.starts_ms;
     let health = RunHealth { ready, number, message: message.clone(), starts_ms };
     tx.run_mut(slot).health = Some(Box::new(health));
+    note_healthy(tx, slot, was_healthy);
     if !is_news {
         return;
     }

@@ -182,6 +182,9 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     if let Some(problem) = group.spares_problem(kind) {
         return invalid("spares", problem);
     }
+    if let Some((name, problem)) = group.disruption_budget.as_ref().and_then(|terms| terms.problem()) {
+        return invalid(&format!("disruptionBudget.{name}"), problem);
+    }
     if let Some((name, amount)) = group.requests.iter().find(|(_, amount)| **amount < 0) {
         return invalid("requests", format!("{name} is {amount}; amounts are never negative"));
     }

@@ -1,6 +1,7 @@
 //! A run is over: its room is free, its task goes where its end sends it, or it starts again where it was.
 
 use crate::apply::Tx;
+use crate::apply::steps::budgets::{note_gone, note_healthy};
 use crate::apply::steps::health::counts;
 use crate::apply::steps::holds::arm_room;
 use crate::apply::steps::jobs::{finish_if_done, finish_job, tell_state};
@@ -9,6 +10,7 @@ use crate::apply::steps::repairs::{drop_repair, end_repair_of};
 use crate::apply::steps::room::give_room;
 use crate::apply::steps::runs::{past_run, tell_ended};
 use crate::apply::steps::task_counts::count_ended;
+use crate::state::budgets::health::is_healthy;
 use crate::state::health::RunHealth;
 use crate::state::jobs::{Finish, Job, JobState, TaskState};
 use crate::state::repairs::{Losses, RepairState};
@@ -109,6 +111,7 @@ pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
     }
     give_room(tx, run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
     count_ended(tx, run);
+    note_gone(tx, run);
 }
 
 /// Whether the job lost the run: neither its own doing nor anybody's wish, or a wish that says its node can't hold it.
@@ -321,9 +324,11 @@ fn begin_anew(tx: &mut Tx<'_>, slot: u32, ended: &Run, (exit, message): (Exit, &
     task.exit = Some(exit);
     let incarnation = task.incarnation;
     let run = tx.run_mut(slot);
+    let was_healthy = is_healthy(run);
     run.run.incarnation = incarnation;
     (run.placed, run.placed_ms, run.started_ms, run.pid, run.restart) = (placed, placed_ms, 0, 0, false);
     run.health = (starts_ms > 0).then(|| Box::new(RunHealth { starts_ms, ..RunHealth::default() }));
+    note_healthy(tx, slot, was_healthy);
     tx.touch_node(node);
     tx.touch_job(id);
     tx.tell(EventKind::Placed { job: id, group, first: index, count: 1, node });

@@ -1,11 +1,13 @@
 //! How runs start, are told to stop, and end. A run ends only by its agent's word or with its node.
 
 use crate::apply::Tx;
+use crate::apply::steps::budgets::note_healthy;
 use crate::apply::steps::health::begin_health;
 use crate::apply::steps::leaving::settle_left;
 use crate::apply::steps::repairs::end_repair_of;
 use crate::apply::steps::task_counts::count_stopping;
 use crate::cell::Cell;
+use crate::state::budgets::health::is_healthy;
 use crate::state::jobs::PastRun;
 use crate::state::runs::{NO_RUN, Run};
 use ohm_model::{EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, StopCause};
@@ -18,11 +20,13 @@ pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
         return;
     }
     (run.started_ms, run.pid) = (now_ms.max(1), pid);
+    let run = tx.run(slot);
     let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
     let job = tx.job_mut(task.job);
     let group = &mut job.groups[usize::from(task.group.0)];
     group.running += 1;
     let ready = begin_health(tx, slot);
+    note_healthy(tx, slot, false);
     tx.touch_job(task.job);
     let (job, group, task) = (task.job, task.group.0, task.task.0);
     tx.tell(EventKind::Started { job, group, task, incarnation, node });
@@ -37,9 +41,11 @@ pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
     if run.stop.is_some() {
         return;
     }
+    let was_healthy = is_healthy(run);
     run.stop = Some(cause);
     let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
     count_stopping(tx, slot);
+    note_healthy(tx, slot, was_healthy);
     let job = tx.job_mut(task.job);
     let group = &mut job.groups[usize::from(task.group.0)];
     group.stopping += 1;

@@ -5,7 +5,6 @@ use crate::cell::Cell;
 use crate::state::runs::Run;
 use crate::state::task_counts::settle::settle;
 use ohm_model::{GroupIndex, JobId, NodeId, ShapeId};
-use ohm_stdx::bug::{self, Bug};
 
 /// Counts what the command has changed of shapes, nodes and jobs.
 pub(crate) fn settle_task_counts(tx: &mut Tx<'_>) {
@@ -36,9 +35,6 @@ pub(crate) fn count_stopping(tx: &mut Tx<'_>, slot: u32) {
 
 /// The run has given back its room.
 pub(crate) fn count_ended(tx: &mut Tx<'_>, run: &Run) {
-    if bug::is_planted(Bug::CountEndedTasks) {
-        return;
-    }
     let (of, node) = of_run(run);
     count_tasks(tx, of, node, -1, run.stop.is_some());
 }

@@ -58,6 +58,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         EventKind::Preemption(preemption) => super::preemption::of_preemption(preemption, view),
         EventKind::QueueStop(stop) => super::queues::of_stop(stop, view),
         EventKind::ReadyTimeout(late) => super::ready::of_timeout(late, view),
+        EventKind::HeldByBudget(held) => super::budgets::of_held(held, view),
         EventKind::RepairRequest { .. } => super::node_requests::of_request(&event.kind, view),
         EventKind::MoveReserved { .. }
         | EventKind::NodeDraining { .. }

@@ -1,6 +1,7 @@
 //! The cell as the API shows it: pure functions from a copy of the cell to the types of `ohm_wire::api`.
 
 mod admission;
+mod budgets;
 mod causes;
 mod events;
 mod heads;
@@ -19,6 +20,7 @@ mod subqueues;
 mod words;
 
 pub(super) use admission::provisioning_classes;
+pub(super) use budgets::budget_list;
 pub(super) use causes::causes;
 pub(super) use events::{Names, event, is_event_of};
 pub(super) use heads::{head_text, heads_text};

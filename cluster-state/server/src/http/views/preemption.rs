@@ -10,9 +10,9 @@ const VICTIMS_TOLD: usize = 8;
 pub(super) fn of_preemption(preemption: &PreemptionEvent, view: EventView) -> EventView {
     let name = &preemption.name;
     let (kind, message, reason) = match &preemption.change {
-        PreemptionChange::Waits { need, victims, .. } => {
-            let (stopped, need) = (victims_text(victims), need.name());
-            ("preempting", format!("job {name} lacks {need} that others have: {stopped} stopped for it"), "")
+        PreemptionChange::Waits { need, victims, budgets, .. } => {
+            let (stopped, need, broken) = (victims_text(victims), need.name(), broken_text(budgets));
+            ("preempting", format!("job {name} lacks {need} that others have: {stopped} stopped for it{broken}"), "")
         }
         PreemptionChange::Stopped { by, need, runs, reason } => {
             let (rule, need) = (format!("{}: {}", reason.name(), rule_text(*reason)), need.name());
@@ -29,6 +29,15 @@ pub(super) fn of_preemption(preemption: &PreemptionEvent, view: EventView) -> Ev
         }
     };
     EventView { kind: kind.into(), message, job: name.clone(), reason: reason.into(), ..view }
+}
+
+/// Which disruption budgets are broken for it.
+fn broken_text(budgets: &[String]) -> String {
+    match budgets {
+        [] => String::new(),
+        [budget] => format!("; nothing else was found than what breaks budget {budget}"),
+        budgets => format!("; nothing else was found than what breaks budgets {}", budgets.join(", ")),
+    }
 }
 
 fn victims_text(victims: &[(String, PreemptionReason)]) -> String {

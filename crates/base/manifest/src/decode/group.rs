@@ -1,5 +1,6 @@
 //! One group of a job.
 
+use super::budget::budget_of_group;
 use super::neighbours::neighbours;
 use super::ports::host_port;
 use super::probes::{SIM_FIELDS, probes};
@@ -25,6 +26,7 @@ pub(super) const GROUP_FIELDS: &[&str] = &[
     "spares",
     "spread",
     "topology",
+    "disruptionBudget",
     "placeWith",
     "template",
 ];
@@ -95,6 +97,7 @@ impl Group {
             spares: fields.whole(cx, "spares", 0..=*COUNT_RANGE.end()).unwrap_or(0),
             spread: SpreadMode::Pack,
             topology,
+            disruption_budget: fields.get("disruptionBudget").and_then(|at| budget_of_group(cx, at)),
             place_with: fields.text(cx, "placeWith").unwrap_or_default(),
             task: task(cx, &fields),
         };

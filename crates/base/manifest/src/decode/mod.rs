@@ -2,6 +2,7 @@
 //! what is wrong to the [`Context`] instead of stopping: one look at the errors of a document shows all of them.
 
 mod arguments;
+mod budget;
 mod cell;
 mod group;
 mod job;
@@ -15,6 +16,7 @@ mod quota;
 mod selectors;
 mod value;
 
+pub(crate) use budget::{budget, pod_disruption_budget};
 pub(crate) use cell::{PREEMPTION_POLICIES, allocation, node, priority_class, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job, name_of_job};
 pub(crate) use neighbours::neighbours;

@@ -45,6 +45,11 @@ impl Context {
         self.dialect != Dialect::Ohm
     }
 
+    /// Whether objects of this version are read, if they are Kubernetes': disruption budgets always are.
+    pub(crate) fn reads(&self, version: &str) -> bool {
+        self.reads_kubernetes() || version.starts_with("policy/")
+    }
+
     /// Whether what only reports are made from is kept, too.
     pub(crate) fn reads_in_full(&self) -> bool {
         self.dialect == Dialect::KubernetesInFull

@@ -142,6 +142,23 @@ pub(super) static PRIORITY_CLASS: Type = Type {
     ],
 };
 
+pub(super) static POD_DISRUPTION_BUDGET: Type = Type {
+    name: "PodDisruptionBudget",
+    aside: "apiVersion kind status",
+    fields: &[field("metadata").one(&PLAIN_META), field("spec").one(&BUDGET_SPEC)],
+};
+
+static BUDGET_SPEC: Type = Type {
+    name: "PodDisruptionBudgetSpec",
+    aside: "",
+    fields: &[
+        field("maxUnavailable"),
+        field("minAvailable"),
+        field("selector").one(&LABEL_SELECTOR),
+        field("unhealthyPodEvictionPolicy").default("IfHealthyBudget"),
+    ],
+};
+
 /// The metadata of what is no work: its labels are data.
 static PLAIN_META: Type = Type {
     name: "ObjectMeta",

@@ -15,6 +15,7 @@
 //! | `kueue.x-k8s.io` LocalQueue | a Subqueue |
 //! | `v1` Namespace | a Namespace |
 //! | `scheduling.k8s.io` PriorityClass | a PriorityClass |
+//! | `policy` PodDisruptionBudget | a Budget, outside of `ohm plan` too; its status is not looked at |
 //!
 //! Kueue's annotations of the pod template (or of the job) say what a group asks of the topology. Whether a job is
 //! suspended is not looked at: Kueue suspends every job until it admits it.
@@ -51,8 +52,11 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
         ("scheduling.k8s.io", "PriorityClass") => {
             read(cx, root, ("PriorityClass", &api::PRIORITY_CLASS), priority_class)
         }
+        ("policy", "PodDisruptionBudget") => {
+            read(cx, root, ("PodDisruptionBudget", &api::POD_DISRUPTION_BUDGET), pod_disruption_budget)
+        }
         ("", _) if version == "v1" => unknown(cx, root, kind),
-        ("batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io" | "scheduling.k8s.io", _) => unknown(cx, root, kind),
+        ("batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io" | "scheduling.k8s.io" | "policy", _) => unknown(cx, root, kind),
         _ => return None,
     };
     Some(content)
@@ -74,8 +78,8 @@ fn read(
 fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
     let at = root.node.get("kind").unwrap_or(root.node);
     let problem = format!(
-        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, LocalQueue, PriorityClass, Namespace and List are read, \
-         not {}",
+        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, LocalQueue, PriorityClass, PodDisruptionBudget, \
+         Namespace and List are read, not {}",
         crate::text::shorten(kind)
     );
     cx.report(at.position, Trail::Field(&root.trail, "kind"), || crate::ProblemKind::Rule(problem));
@@ -87,6 +91,13 @@ fn namespace(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let metadata = fields.get("metadata").and_then(|at| Fields::open(cx, at, &[]));
     let labels = metadata.map(|metadata| metadata.labels(cx, "labels")).unwrap_or_default();
     Some(Content::Namespace(Namespace { name, labels }))
+}
+
+fn pod_disruption_budget(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let name = metadata::name(cx, fields)?;
+    let name = decode::name_of_job(cx, fields, &name);
+    let budget = decode::pod_disruption_budget(cx, name, fields.get("spec"))?;
+    Some(Content::Budget(Box::new(budget)))
 }
 
 fn priority_class(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {

@@ -43,6 +43,9 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
         findings.check(toleration_rule(toleration), || at().field("tolerations").item(index));
     }
     ports(findings, group, at);
+    if let Some((name, problem)) = group.disruption_budget.as_ref().and_then(|terms| terms.problem()) {
+        findings.check(Err(problem), || at().field("disruptionBudget").field(name));
+    }
     findings.check(topology_rule(&group.topology), || at().field("topology"));
     slices(findings, &group.topology, at);
     task(findings, &group.task, at);
@@ -127,7 +130,7 @@ fn neighbour_term(findings: &mut Findings, term: &NeighbourTerm, at: Place<'_>) 
 }
 
 /// Labels of tasks and namespaces are no numbers, in Kubernetes either.
-fn task_selector(findings: &mut Findings, selector: &[Requirement], at: Place<'_>) {
+pub(super) fn task_selector(findings: &mut Findings, selector: &[Requirement], at: Place<'_>) {
     requirements(findings, selector, at);
     for (index, requirement) in selector.iter().enumerate() {
         let field = || at().field("matchExpressions").item(index).field("operator");

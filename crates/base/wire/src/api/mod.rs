@@ -5,6 +5,7 @@
 //! chose; a field that would be empty may be left out; new fields may appear, none changes its meaning.
 
 mod admission;
+mod budget;
 mod defaults;
 mod error;
 mod event;
@@ -18,6 +19,7 @@ mod status;
 mod submit;
 
 pub use admission::{AdmissionView, CheckView, ProvisioningClassList, ProvisioningClassView, RetryView};
+pub use budget::{BudgetList, BudgetView};
 pub(crate) use defaults::is_default;
 pub use error::{ApiError, ErrorAnswer};
 pub use event::{EventList, EventView};

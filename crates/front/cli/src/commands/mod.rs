@@ -15,14 +15,14 @@ mod wait;
 pub(crate) use session::Session;
 
 use crate::client::{Client, path_of};
-use crate::command::{ClientCommand, QueueCommand, RemoveCommand, ShowQueue};
+use crate::command::{Budgets, ClientCommand, QueueCommand, RemoveCommand, ShowQueue};
 use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
 use ohm_wire::api::{
-    NamespaceList, PriorityClassList, ProfileList, ProvisioningClassList, QueueDetail, QueueList, ResourceFlavorList,
-    StatusView, TopologyList,
+    BudgetList, NamespaceList, PriorityClassList, ProfileList, ProvisioningClassList, QueueDetail, QueueList,
+    ResourceFlavorList, StatusView, TopologyList,
 };
 use serde_json::json;
 
@@ -59,6 +59,10 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         }
         ClientCommand::Namespaces => namespaces(&session),
         ClientCommand::Namespace(RemoveCommand::Remove { name }) => remove(&session, "namespace", "namespaces", &name),
+        ClientCommand::Budgets(args) => budgets(&session, &args),
+        ClientCommand::Budget(RemoveCommand::Remove { name }) => {
+            remove(&session, "budget", "budgets", &session.job(&name))
+        }
         ClientCommand::PriorityClasses => priority_classes(&session),
         ClientCommand::Subqueue(RemoveCommand::Remove { name }) => remove(&session, "subqueue", "subqueues", &name),
         ClientCommand::PriorityClass(RemoveCommand::Remove { name }) => {
@@ -110,6 +114,14 @@ fn flavors(session: &Session) -> Result<u8, Failure> {
 fn namespaces(session: &Session) -> Result<u8, Failure> {
     let list: NamespaceList = session.client.get("/v1/namespaces", &[])?;
     session.output.print(&list, |style| text::namespaces_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn budgets(session: &Session, args: &Budgets) -> Result<u8, Failure> {
+    let query = [("namespace", session.namespace.clone())];
+    let query = if args.all_namespaces { &[][..] } else { &query[..] };
+    let list: BudgetList = session.client.get("/v1/budgets", query)?;
+    session.output.print(&list, |style| text::budgets_table(&list, style))?;
     Ok(EXIT_DONE)
 }
 

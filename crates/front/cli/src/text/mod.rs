@@ -27,7 +27,8 @@ pub(crate) use nodes::{node_text, nodes_table};
 pub(crate) use plural::counted;
 pub(crate) use queue::queue_text;
 pub(crate) use queues::{
-    flavors_table, namespaces_table, priority_classes_table, profiles_table, queues_table, topologies_text,
+    budgets_table, flavors_table, namespaces_table, priority_classes_table, profiles_table, queues_table,
+    topologies_text,
 };
 pub(crate) use servers::servers_table;
 pub(crate) use shares::shares_table;

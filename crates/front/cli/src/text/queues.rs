@@ -6,8 +6,8 @@ use super::shares::{indented, share_cell, tree};
 use super::table::Grid;
 use super::{Style, counted};
 use ohm_wire::api::{
-    NamespaceList, PriorityClassList, ProfileList, QueueList, QueueResourceView, QueueView, ResourceFlavorList,
-    ScoreView, TopologyList,
+    BudgetList, NamespaceList, PriorityClassList, ProfileList, QueueList, QueueResourceView, QueueView,
+    ResourceFlavorList, ScoreView, TopologyList,
 };
 
 /// Queues and cohorts as a tree, one line per resource that is limited, or per resource of each flavor.
@@ -98,6 +98,26 @@ pub(crate) fn namespaces_table(list: &NamespaceList, style: &Style) -> String {
     let mut grid = Grid::new(style, &["NAME", "JOBS", "LABELS"]);
     for namespace in &list.namespaces {
         grid.row([namespace.name.clone(), namespace.jobs.to_string(), pairs(&namespace.labels)]);
+    }
+    grid.text()
+}
+
+/// Disruption budgets, one line each.
+pub(crate) fn budgets_table(list: &BudgetList, style: &Style) -> String {
+    if list.budgets.is_empty() {
+        return "no disruption budgets; whatever has to be stopped may be\n".to_string();
+    }
+    let heads = ["NAME", "MIN AVAILABLE", "MAX UNAVAILABLE", "HEALTHY", "DESIRED", "ALLOWED"];
+    let mut grid = Grid::new(style, &heads);
+    for budget in &list.budgets {
+        grid.row([
+            budget.name.clone(),
+            budget.min_available.clone(),
+            budget.max_unavailable.clone(),
+            budget.healthy.to_string(),
+            budget.desired.to_string(),
+            budget.allowed.to_string(),
+        ]);
     }
     grid.text()
 }
