@@ -354,6 +354,7 @@ impl Oracle {
             turns: &self.turns,
             usage: &self.usage,
             preemptions: &self.preemptions,
+            budgets: &self.budgets,
             counted: Counted::default(),
         }
     }

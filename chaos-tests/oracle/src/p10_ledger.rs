@@ -8,6 +8,7 @@ use crate::earmarks::Earmarks;
 use crate::kept::Kept;
 use crate::p5_required_topology::RequiredTopology;
 use crate::p6_admission::Admissions;
+use crate::p7_budgets::BudgetBooks;
 use crate::p7_repairs::Repairs;
 use crate::p8_brought::Brought;
 use crate::p8_hard_constraints::objection;
@@ -40,6 +41,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) turns: &'a Turns,
     pub(crate) usage: &'a UsageBooks,
     pub(crate) preemptions: &'a Preemptions,
+    pub(crate) budgets: &'a BudgetBooks,
     pub(crate) counted: Counted,
 }
 

@@ -85,7 +85,14 @@ fn unmoved(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> Option<String> {
     let wish = ledger.admissions.filtered(job, &spec.groups[0]);
     let book = |node: NodeId| ledger.books.nodes.get(&node);
     let leaves = |node: &NodeId| book(*node).is_some_and(|book| must_leave(book, Some(&wish), ledger.waiting.now_ms));
-    let left: Vec<NodeId> = ledger.books.live(job, 0).map(|(_, standing)| standing.node).filter(leaves).collect();
+    let leaving = ledger.books.live(job, 0).filter(|(_, standing)| leaves(&standing.node));
+    let (free, held): (Vec<_>, Vec<_>) =
+        leaving.partition(|(task, _)| ledger.budgets.objection(ledger.books, (job, 0, *task)).is_none());
+    // What budgets keep waits for others to be healthy. What moves at once is let go at once, or not at all.
+    if !ledger.books.is_endless(job) && (!held.is_empty() || ledger.budgets.are_about((job, 0, 0), spec)) {
+        return None;
+    }
+    let left: Vec<NodeId> = free.into_iter().map(|(_, standing)| standing.node).collect();
     // Of a service a few at once, of all others everything that has to.
     let pace =
         |node: NodeId| book(node).filter(|book| book.draining).map_or(1, |book| ledger.waiting.pace(&book.spec.name));

@@ -121,8 +121,13 @@ impl BudgetBooks {
         }
     }
 
+    /// Whether there are budgets about the group of a task.
+    pub(crate) fn are_about(&self, task: (JobId, u16, u32), spec: &JobSpec) -> bool {
+        spec.groups.get(usize::from(task.1)).is_some_and(|group| !self.budgets(task, spec, group).is_empty())
+    }
+
     /// The budget that does not let a task go.
-    fn objection(&self, books: &Books, task: (JobId, u16, u32)) -> Option<String> {
+    pub(crate) fn objection(&self, books: &Books, task: (JobId, u16, u32)) -> Option<String> {
         let spec = books.jobs.get(&task.0)?;
         let group = spec.groups.get(usize::from(task.1))?;
         let is_healthy = self.healthy.contains(&task);

@@ -170,7 +170,10 @@ async fn a_profile_makes_a_class_known_and_says_what_its_jobs_leave_out() {
             r#"{"args":{"scoringStrategy.type":"MostAllocated"},"name":"NodeResourcesFit","weight":1}"#,
             r#"{"name":"NodeAffinity","weight":20}"#,
             r#"{"name":"TaintToleration","weight":30}"#,
+            r#"{"name":"InterPodAffinity","weight":20}"#,
+            r#"{"name":"DevicePacking","weight":2}"#,
             r#"{"name":"KeepDevices","weight":0}"#,
+            r#"{"name":"PodTopologySpread","weight":20}"#,
         ]
     );
     let (_, explained) = world.get("/v1/jobs/web/explain").await;
