@@ -5,10 +5,11 @@
 use crate::books::Books;
 use crate::facts::{Fact, Taken};
 use crate::history::Broken;
+use crate::p7_probes::waits_for_probes;
 use crate::p8_neighbours::fits;
 use ohm_model::{
     Budget, BudgetLimit, BudgetTerms, Command, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId, Outcome, StopCause,
-    TaskAmount, TaskSpec, UnhealthyEviction, split_job_name,
+    TaskAmount, UnhealthyEviction, split_job_name,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,12 +37,6 @@ struct Asked<'b> {
     name: String,
     terms: BudgetTerms,
     is_about: Box<About<'b>>,
-}
-
-/// Whether a task is ready only once its probes say so.
-fn waits_for_probes(task: &TaskSpec) -> bool {
-    let probes = task.probes.as_deref();
-    probes.is_some_and(|probes| probes.readiness.is_some() || probes.startup.is_some())
 }
 
 impl BudgetBooks {
@@ -87,8 +82,7 @@ impl BudgetBooks {
                 self.note_state(*job, is_active);
             }
             EventKind::Started { job, group, task, .. } => {
-                let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
-                if !spec.is_some_and(|group| waits_for_probes(&group.task)) {
+                if !waits_for_probes(*job, *group, books) {
                     self.healthy.insert((*job, *group, *task));
                 }
             }

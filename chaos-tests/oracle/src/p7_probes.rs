@@ -90,7 +90,7 @@ impl Probed {
             }
             EventKind::Ended { job, group, task, exit, .. } => {
                 self.running.remove(&(job, group, task));
-                let may = probes_of(job, group, books).is_some_and(may_end);
+                let may = may_be_unhealthy(job, group, books);
                 let by_none = exit == Exit::Unhealthy && !may;
                 by_none.then_some((job, "is ended by a probe that it does not have"))
             }
@@ -164,6 +164,16 @@ impl Probed {
 
 fn run_of(job: JobId, group: u16, task: u32, incarnation: Incarnation) -> RunRef {
     RunRef::new(job, group, task, incarnation.0)
+}
+
+/// Whether tasks of the group are ready only when their probes say so.
+pub(crate) fn waits_for_probes(job: JobId, group: u16, books: &Books) -> bool {
+    probes_of(job, group, books).is_some_and(decides)
+}
+
+/// Whether probes may end tasks of the group.
+pub(crate) fn may_be_unhealthy(job: JobId, group: u16, books: &Books) -> bool {
+    probes_of(job, group, books).is_some_and(may_end)
 }
 
 fn probes_of(job: JobId, group: u16, books: &Books) -> Option<&Probes> {

@@ -11,6 +11,7 @@
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
 use crate::history::Broken;
+use crate::p7_probes::waits_for_probes;
 use crate::quota::QuotaTree;
 use crate::waiting::Waiting;
 use ohm_model::{EventKind, GroupSpec, Index, JobId, ReadyTimeout, ReadyTimeoutEvent, StopCause};
@@ -235,13 +236,6 @@ impl Readiness {
             }
         }
     }
-}
-
-/// Whether tasks of the group are ready only when their probes say so.
-fn waits_for_probes(job: JobId, group: u16, books: &Books) -> bool {
-    let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
-    let probes = spec.and_then(|spec| spec.task.probes.as_ref());
-    probes.is_some_and(|probes| probes.startup.is_some() || probes.readiness.is_some())
 }
 
 /// Whether the time to be ready runs: something of the job stands that is not to stop.

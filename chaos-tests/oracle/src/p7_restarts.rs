@@ -4,6 +4,7 @@
 use crate::books::Books;
 use crate::facts::{Fact, Taken};
 use crate::history::Broken;
+use crate::p7_probes::may_be_unhealthy;
 use crate::p7_repairs::Repairs;
 use ohm_model::{Command, EventKind, Exit, Index, JobId, StopCause, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,9 @@ impl Restarts {
                         self.ended.push(key);
                         return;
                     }
-                    (_, Some(StopCause::Restarted)) if may_be_unhealthy(books, key, *exit) => {
+                    (_, Some(StopCause::Restarted))
+                        if *exit == Exit::Unhealthy && may_be_unhealthy(key.0, key.1, books) =>
+                    {
                         self.ended.push(key);
                         return;
                     }
@@ -140,13 +143,6 @@ impl Restarts {
 /// Whether a run ended by itself, and not with its node.
 fn is_own(exit: Exit) -> bool {
     exit.is_charged() || exit == Exit::NeverStarted
-}
-
-/// Whether a probe may have ended a run of this task.
-fn may_be_unhealthy(books: &Books, (job, group, _): Task, exit: Exit) -> bool {
-    let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
-    let probes = spec.and_then(|spec| spec.task.probes.as_ref());
-    exit == Exit::Unhealthy && probes.is_some_and(|probes| probes.startup.is_some() || probes.liveness.is_some())
 }
 
 fn name(books: &Books, (job, group, task): Task) -> String {

@@ -1,6 +1,7 @@
 //! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
 
 mod budgets;
+mod dice;
 mod jobs;
 mod lines;
 mod namespaces;

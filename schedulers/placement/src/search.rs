@@ -18,9 +18,10 @@ pub(crate) struct Search<'a> {
     choice: Choice,
     /// The group's own picture of the blocks, made when its first node is closed.
     own: Option<(Bests, Vec<u64>)>,
-    /// In its place one for each side, made when a task that is given away changes what a side may have or costs;
-    /// nothing within where there are too many.
-    sides: Option<Option<Sides>>,
+    /// In its place one for each side, made when a task that is given away changes what a side may have or costs.
+    sides: Option<Sides>,
+    /// Whether there are too many sides for that.
+    has_many_sides: bool,
     /// What domains cost the group.
     domains: Option<DomainCosts<'a>>,
     /// The tasks around the group, with those that the search has given away.
@@ -51,6 +52,7 @@ impl<'a> Search<'a> {
             choice,
             own: None,
             sides: None,
+            has_many_sides: false,
             domains,
             around,
             singled,
@@ -90,8 +92,7 @@ impl<'a> Search<'a> {
 
     /// Takes note that the group was given `tasks` on `node`: domains cost more from now on.
     pub(crate) fn give(&mut self, node: NodeId, tasks: u32) {
-        let (sides_cheaper, nodes_cheaper) =
-            self.domains.as_mut().map_or((false, false), |domains| domains.note(node, tasks));
+        let cheaper = self.domains.as_mut().map_or(Change::default(), |domains| domains.note(node, tasks));
         let change = self.around.as_mut().map_or(Change::default(), |around| around.give(node, tasks));
         if self.domains.is_some() {
             self.rank_singled();
@@ -99,17 +100,17 @@ impl<'a> Search<'a> {
         if change.sides || self.domains.as_ref().is_some_and(DomainCosts::moves_sides) {
             self.take_sides();
         }
-        let others = nodes_cheaper || change.nodes;
+        let others = cheaper.nodes || change.nodes;
         match &mut self.sides {
-            Some(Some(sides)) if others => sides.take_bounds(&self.index.bests),
-            Some(Some(_)) if change.node || self.domains.is_some() => self.rescan(node),
-            Some(Some(_)) => {}
-            Some(None) | None => {
+            Some(sides) if others => sides.take_bounds(&self.index.bests),
+            Some(_) if change.node || self.domains.is_some() => self.rescan(node),
+            Some(_) => {}
+            None => {
                 if self.domains.is_some() {
                     self.forget_resolved();
                 }
                 match &mut self.own {
-                    Some((own, _)) if others || sides_cheaper || change.sides => own.take_bounds(&self.index.bests),
+                    Some((own, _)) if others || cheaper.sides || change.sides => own.take_bounds(&self.index.bests),
                     _ if change.node => self.rescan(node),
                     _ => {}
                 }
@@ -119,7 +120,7 @@ impl<'a> Search<'a> {
 
     /// Looks at the nodes by side from now on, unless there are too many sides.
     fn take_sides(&mut self) {
-        if self.sides.is_some() {
+        if self.sides.is_some() || self.has_many_sides {
             return;
         }
         let (around, domains) = (self.around.as_ref(), self.domains.as_ref());
@@ -128,7 +129,8 @@ impl<'a> Search<'a> {
             domains.iter().for_each(|domains| domains.side(node, mark));
         };
         let closed: &[u64] = self.own.as_ref().map_or(&[], |(_, closed)| closed);
-        self.sides = Some(Sides::new(self.table.blocks(), marks, (&self.index.bests, closed)));
+        self.sides = Sides::new(self.table.blocks(), marks, (&self.index.bests, closed));
+        self.has_many_sides = self.sides.is_none();
     }
 
     /// Where domains cost something, what was found without that is a bound and no answer.
@@ -184,8 +186,8 @@ impl<'a> Search<'a> {
         let (view, domains, around) = (&self.subject.view, self.domains.as_ref(), self.around.as_ref());
         let lookup = Lookup { demand, table: self.table, view, closed, domains, around, by_side: false };
         let found = match &mut self.sides {
-            Some(Some(sides)) => sides.best(&lookup, &self.choice, dice),
-            Some(None) | None => lookup.best(bests, &self.choice, dice),
+            Some(sides) => sides.best(&lookup, &self.choice, dice),
+            None => lookup.best(bests, &self.choice, dice),
         };
         let is_open = |(_, node): &&(i32, NodeId)| around.is_none_or(|around| around.room(*node, 1) > 0);
         match (found, self.singled.iter().rev().find(is_open)) {
@@ -216,7 +218,7 @@ impl<'a> Search<'a> {
             return;
         }
         let blocks = self.table.blocks();
-        let by_side = self.sides.as_mut().and_then(|sides| sides.as_mut()?.of(node));
+        let by_side = self.sides.as_mut().and_then(|sides| sides.of(node));
         let (_, closed) = match by_side {
             Some(side) => side,
             None => {
@@ -231,7 +233,7 @@ impl<'a> Search<'a> {
 
     /// Looks at the block of `node` anew.
     fn rescan(&mut self, node: NodeId) {
-        let by_side = self.sides.as_mut().and_then(|sides| sides.as_mut()?.of(node));
+        let by_side = self.sides.as_mut().and_then(|sides| sides.of(node));
         let is_side = by_side.is_some();
         let (bests, closed) = match (by_side, &mut self.own) {
             (Some(side), _) => side,

@@ -1,6 +1,7 @@
 //! Disruption budgets: which there are, and which groups have one of their own. The dice are their own: what else is
 //! drawn does not depend on them, and a run without any of it is what it would be without this file.
 
+use super::dice::{dice_of, is_drawn};
 use ohm_model::{
     Budget, BudgetLimit, BudgetTerms, Command, JobSpec, Operator, Requirement, TaskAmount, UnhealthyEviction,
 };
@@ -24,7 +25,7 @@ impl Budgets {
     /// What a seed draws of it.
     pub(crate) fn drawn(seed: u64) -> Self {
         // With this salt, no seed at which planted bugs were found before draws any.
-        Budgets { are_there: hash::chain(hash::mix(seed), 56_840) % 1000 < DRAWN_PERMILLE }
+        Budgets { are_there: is_drawn(seed, 56_840, DRAWN_PERMILLE) }
     }
 
     /// What the cell is told of them.
@@ -38,8 +39,7 @@ impl Budgets {
         if !self.are_there {
             return;
         }
-        let salt = job.groups.iter().fold(0x7d1d, |salt, group| hash::chain(salt, group.task.sim_duration_ms));
-        let mut dice = Prng::new(hash::chain(salt, hash::bytes(job.name.as_bytes())));
+        let mut dice = dice_of(job, 0x7d1d);
         for group in &mut job.groups {
             let app = APPS[dice.below(3) as usize];
             group.labels.entry("app".to_string()).or_insert_with(|| app.to_string());

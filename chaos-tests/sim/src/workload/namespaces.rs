@@ -1,6 +1,7 @@
 //! Namespaces: which there are, which jobs are in them, and whose jobs queues take. The dice are their own: what else
 //! is drawn does not depend on it, and a run without any of it is what it would be without this file.
 
+use super::dice::is_drawn;
 use ohm_model::{Command, JobSpec, NAMESPACE_DEFAULT, Namespace, QueueSpec, job_name, split_job_name};
 use ohm_stdx::{Prng, hash};
 
@@ -23,7 +24,7 @@ impl Namespaces {
     /// What a seed draws of it.
     pub(crate) fn drawn(seed: u64) -> Self {
         // With this salt, nearly all seeds at which planted bugs were found before draw none.
-        Namespaces { are_there: hash::chain(hash::mix(seed), 9_175) % 1000 < DRAWN_PERMILLE }
+        Namespaces { are_there: is_drawn(seed, 9_175, DRAWN_PERMILLE) }
     }
 
     /// What the cell is told of them.

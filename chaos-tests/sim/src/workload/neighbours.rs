@@ -2,6 +2,7 @@
 //! their own: what else is drawn does not depend on them, and a run without any of it is what it would be without this
 //! file.
 
+use super::dice::{dice_of, is_drawn};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{JobSpec, NeighbourTerm, Neighbours, Operator, Requirement, SpreadConstraint};
 use ohm_stdx::{Prng, hash};
@@ -23,7 +24,7 @@ impl NeighbourRules {
     /// What a seed draws of it.
     pub(crate) fn drawn(seed: u64) -> Self {
         // With this salt, no seed at which planted bugs were found before draws any.
-        NeighbourRules { are_there: hash::chain(hash::mix(seed), 44_948) % 1000 < DRAWN_PERMILLE }
+        NeighbourRules { are_there: is_drawn(seed, 44_948, DRAWN_PERMILLE) }
     }
 
     /// Gives a new job labels, and some of its groups rules.
@@ -31,8 +32,7 @@ impl NeighbourRules {
         if !self.are_there {
             return;
         }
-        let salt = job.groups.iter().fold(0x6b1d, |salt, group| hash::chain(salt, group.task.sim_duration_ms));
-        let mut dice = Prng::new(hash::chain(salt, hash::bytes(job.name.as_bytes())));
+        let mut dice = dice_of(job, 0x6b1d);
         for group in &mut job.groups {
             let app = APPS[dice.below(3) as usize];
             group.labels = [("app".to_string(), app.to_string())].into();

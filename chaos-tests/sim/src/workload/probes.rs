@@ -1,8 +1,9 @@
 //! Which tasks are probed, and how they answer. The dice are their own: what else is drawn does not depend on them, and
 //! a run without any of it is what it would be without this file.
 
+use super::dice::{dice_of, is_drawn};
 use ohm_model::{JobSpec, OnUnhealthy, Probe, ProbeAction, Probes, SimHealth};
-use ohm_stdx::{Prng, hash};
+use ohm_stdx::Prng;
 
 /// Of 1000 seeds, so many have probes.
 const DRAWN_PERMILLE: u64 = 100;
@@ -19,7 +20,7 @@ impl ProbedTasks {
     /// What a seed draws of it.
     pub(crate) fn drawn(seed: u64) -> Self {
         // With this salt, no seed at which planted bugs were found before draws any, and none that is kept.
-        ProbedTasks { are_there: hash::chain(hash::mix(seed), 84_803) % 1000 < DRAWN_PERMILLE }
+        ProbedTasks { are_there: is_drawn(seed, 84_803, DRAWN_PERMILLE) }
     }
 
     /// Gives some groups of a new job probes.
@@ -27,8 +28,7 @@ impl ProbedTasks {
         if !self.are_there {
             return;
         }
-        let salt = job.groups.iter().fold(0x9b0e, |salt, group| hash::chain(salt, group.task.sim_duration_ms));
-        let mut dice = Prng::new(hash::chain(salt, hash::bytes(job.name.as_bytes())));
+        let mut dice = dice_of(job, 0x9b0e);
         for group in &mut job.groups {
             if dice.chance(PROBED_PERMILLE) {
                 group.task.probes = Some(Box::new(probes(&mut dice)));

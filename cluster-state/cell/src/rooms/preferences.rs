@@ -3,6 +3,7 @@
 //! PodTopologySpread and InterPodAffinity). Nothing of it is judged.
 
 use crate::rooms::room::Asker;
+use crate::rooms::surroundings::Change;
 use crate::rooms::what_if::WhatIf;
 use crate::state::task_counts::counter::CounterId;
 use crate::state::task_counts::counts::Neighbourhood;
@@ -118,11 +119,10 @@ impl Preferences<'_> {
         self.affinity.terms.iter().chain(&self.spread.terms)
     }
 
-    /// Takes note of `tasks` that the group was given on `node`. Says whether any node may lack less than before:
-    /// because of domains that have several nodes, and of those that have one.
-    pub fn give(&mut self, node: NodeId, tasks: u32) -> (bool, bool) {
+    /// Takes note of `tasks` that the group was given on `node`. Says which nodes may lack less than before.
+    pub fn give(&mut self, node: NodeId, tasks: u32) -> Change {
         let (affinity, spread) = (self.affinity.give(node, tasks), self.spread.give(node, tasks));
-        (affinity.0 || spread.0, affinity.1 || spread.1)
+        Change { sides: affinity.sides || spread.sides, node: false, nodes: affinity.nodes || spread.nodes }
     }
 }
 
@@ -145,14 +145,15 @@ impl<'a> Terms<'a> {
         Lack { parts, of: self.whole }
     }
 
-    fn give(&mut self, node: NodeId, tasks: u32) -> (bool, bool) {
-        let (mut wide, mut narrow) = (false, false);
+    fn give(&mut self, node: NodeId, tasks: u32) -> Change {
+        let mut nearer = Change::default();
         for term in self.terms.iter_mut().filter(|term| term.moves) {
             if let Some(domain) = term.ground.counted_domain(node) {
                 let count = &mut term.counts[domain as usize];
                 // The domain with the most lacks nothing before and after; one with fewer comes nearer to it.
-                let nears = term.kind == Kind::Near && *count < term.most;
-                (wide, narrow) = (wide || nears && term.is_wide, narrow || nears && !term.is_wide);
+                let comes_nearer = term.kind == Kind::Near && *count < term.most;
+                nearer.sides |= comes_nearer && term.is_wide;
+                nearer.nodes |= comes_nearer && !term.is_wide;
                 *count = count.saturating_add(tasks);
                 term.most = term.most.max(*count);
             }
@@ -160,7 +161,7 @@ impl<'a> Terms<'a> {
         let former = self.whole;
         self.measure();
         let grows = self.whole != former;
-        (wide || grows, narrow || grows)
+        Change { sides: nearer.sides || grows, nodes: nearer.nodes || grows, ..nearer }
     }
 }
 

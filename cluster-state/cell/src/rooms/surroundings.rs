@@ -19,7 +19,7 @@ pub struct Surroundings<'a> {
     is_first: bool,
 }
 
-/// What a change of the counts bears on.
+/// What a change of the counts bears on, as the one who counted says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Domains of several nodes, which are the same to a rule as a whole ([`Surroundings::side`]).

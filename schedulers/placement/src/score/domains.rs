@@ -4,6 +4,7 @@ use super::costs::{COST_MAX, Costs, LATE_COST_MAX, Lost};
 use super::inter_pod_affinity::Around;
 use super::pod_topology_spread::Levels;
 use crate::subject::Subject;
+use ohm_cell::Change;
 use ohm_model::NodeId;
 
 /// What domains cost one search.
@@ -21,11 +22,10 @@ impl<'a> DomainCosts<'a> {
         (!levels.is_empty() || around.is_some()).then(|| DomainCosts { costs: costs.clone(), levels, around })
     }
 
-    /// Takes note of tasks that `node` was given. Says whether any node may cost less than before: because of domains
-    /// that have several nodes, and of those that have one.
-    pub(crate) fn note(&mut self, node: NodeId, tasks: u32) -> (bool, bool) {
+    /// Takes note of tasks that `node` was given. Says which nodes may cost less than before.
+    pub(crate) fn note(&mut self, node: NodeId, tasks: u32) -> Change {
         self.levels.note(node, tasks);
-        self.around.as_mut().map_or((false, false), |around| around.note(node, tasks))
+        self.around.as_mut().map_or(Change::default(), |around| around.note(node, tasks))
     }
 
     /// Whether what the group prefers of the tasks around it changes with each task that is given away.

@@ -3,7 +3,7 @@
 
 use super::costs::{Costs, Lost};
 use crate::subject::Subject;
-use ohm_cell::{Lack, Preferences};
+use ohm_cell::{Change, Lack, Preferences};
 use ohm_model::{NodeId, SpreadMode};
 use std::collections::BTreeMap;
 
@@ -46,12 +46,11 @@ impl<'a> Around<'a> {
         Some(Around { preferences, affinity_weight, spread_weight, own })
     }
 
-    /// Takes note of tasks that `node` was given. Says whether any node may have become better: because of domains that
-    /// have several nodes, and of those that have one.
-    pub(super) fn note(&mut self, node: NodeId, tasks: u32) -> (bool, bool) {
+    /// Takes note of tasks that `node` was given. Says which nodes may have become better.
+    pub(super) fn note(&mut self, node: NodeId, tasks: u32) -> Change {
         let grown = self.own.as_mut().is_some_and(|own| own.note(node, tasks));
-        let (wide, narrow) = self.preferences.give(node, tasks);
-        (wide, narrow || grown)
+        let better = self.preferences.give(node, tasks);
+        Change { nodes: better.nodes || grown, ..better }
     }
 
     /// Whether tasks that are given away change what is best.

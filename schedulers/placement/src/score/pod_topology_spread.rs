@@ -6,10 +6,8 @@ use super::costs::{Costs, Lost};
 use crate::subject::Subject;
 use ohm_cell::Topology;
 use ohm_model::NodeId;
+use ohm_model::node::HOSTNAME_LABEL;
 use std::collections::BTreeMap;
-
-/// The label of which each value is one node's.
-const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
 /// The levels over which a group is spread that names no constraints itself.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use crate::state::jobs::{Job, JobState};
 use crate::state::runs::Run;
 
-/// Whether a run counts as healthy: its node said that it runs, and nobody told it to stop.
+/// Whether a run counts as healthy: it is ready, and nobody told it to stop.
 pub(crate) fn is_healthy(run: &Run) -> bool {
     run.is_ready() && run.stop.is_none()
 }

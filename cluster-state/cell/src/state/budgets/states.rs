@@ -30,14 +30,15 @@ impl BudgetState {
 
 /// All budgets of a cell, those with names first.
 pub fn budgets(cell: &Cell) -> impl Iterator<Item = (BudgetRef, BudgetState)> + '_ {
-    let named = cell.budgets.iter().map(|(number, budget)| (BudgetRef::Named(number), budget.name.clone()));
-    let of_groups = cell.budgets.counts.of_groups().map(|budget| (budget, budget_name(cell, budget)));
-    named.chain(of_groups).filter_map(|(budget, name)| Some((budget, state_of(cell, budget, name)?)))
+    let named = cell.budgets.iter();
+    let named = named.map(|(number, budget)| (BudgetRef::Named(number), (budget.name.clone(), budget.terms)));
+    let of_groups = cell.budgets.counts.of_groups().filter_map(|budget| Some((budget, find(cell, budget)?)));
+    named.chain(of_groups).map(|(budget, found)| (budget, state_of(cell, budget, found)))
 }
 
 /// What is to be known of a budget.
 pub fn budget_state(cell: &Cell, budget: BudgetRef) -> Option<BudgetState> {
-    state_of(cell, budget, budget_name(cell, budget))
+    Some(state_of(cell, budget, find(cell, budget)?))
 }
 
 /// The budget called `name`.
@@ -47,38 +48,26 @@ pub fn budget<'a>(cell: &'a Cell, name: &str) -> Option<&'a Budget> {
 
 /// What people call a budget; one that is gone has no name any more.
 pub fn budget_name(cell: &Cell, budget: BudgetRef) -> String {
-    let gone = || "that is gone".to_string();
+    find(cell, budget).map_or_else(|| "that is gone".to_string(), |(name, _)| name)
+}
+
+/// What people call a budget, and what it asks for; nothing where it is gone.
+fn find(cell: &Cell, budget: BudgetRef) -> Option<(String, BudgetTerms)> {
     match budget {
         BudgetRef::Named(number) => {
-            let named = cell.budgets.iter().find(|(known, _)| *known == number);
-            named.map_or_else(gone, |(_, budget)| budget.name.clone())
+            let (_, budget) = cell.budgets.iter().find(|(known, _)| *known == number)?;
+            Some((budget.name.clone(), budget.terms))
         }
         BudgetRef::OfGroup(job, group) => {
-            let Some(job) = cell.jobs.get(job) else { return gone() };
-            let group = job.spec.groups.get(usize::from(group.0));
-            group.map_or_else(gone, |group| format!("{}:{}", job.spec.name, group.name))
+            let job = cell.jobs.get(job)?;
+            let group = job.spec.groups.get(usize::from(group.0))?;
+            Some((format!("{}:{}", job.spec.name, group.name), *group.disruption_budget.as_deref()?))
         }
     }
 }
 
-/// What it asks for.
-pub(crate) fn terms_of(cell: &Cell, budget: BudgetRef) -> Option<BudgetTerms> {
-    match budget {
-        BudgetRef::Named(number) => {
-            let named = cell.budgets.iter().find(|(known, _)| *known == number);
-            named.map(|(_, budget)| budget.terms)
-        }
-        BudgetRef::OfGroup(job, group) => {
-            let group = cell.jobs.get(job)?.spec.groups.get(usize::from(group.0))?;
-            group.disruption_budget.as_deref().copied()
-        }
-    }
-}
-
-fn state_of(cell: &Cell, budget: BudgetRef, name: String) -> Option<BudgetState> {
-    let (terms, count) = match cell.budgets.counts.of(budget) {
-        Some(count) => (count.terms, (count.healthy, count.expected)),
-        None => (terms_of(cell, budget)?, (0, 0)),
-    };
-    Some(BudgetState { name, terms, healthy: count.0, expected: count.1 })
+fn state_of(cell: &Cell, budget: BudgetRef, (name, terms): (String, BudgetTerms)) -> BudgetState {
+    let count = cell.budgets.counts.of(budget);
+    let (healthy, expected) = count.map_or((0, 0), |count| (count.healthy, count.expected));
+    BudgetState { name, terms, healthy, expected }
 }
