@@ -53,6 +53,7 @@ const STEPS: &[Step] = &[
     Step { name: "layers", whole: false, action: layers },
     Step { name: "purity", whole: false, action: purity },
     Step { name: "tidy", whole: false, action: tidy },
+    Step { name: "locks", whole: false, action: locks },
     Step { name: "clippy", whole: false, action: clippy },
     Step { name: "docs", whole: true, action: docs },
     Step { name: "tests", whole: false, action: tests },
@@ -208,6 +209,19 @@ fn doc_tests(context: &mut Context) -> Result<Outcome> {
     counted(context, &mut command)
 }
 
+/// Whether each `Cargo.lock` says all that its manifests ask for. What stands apart depends on packages of the
+/// workspace, and its lock file changes with theirs.
+fn locks(context: &mut Context) -> Result<Outcome> {
+    for folder in locked_folders(context) {
+        let ended = run(&mut cargo(&folder, &["metadata", "--locked", "--format-version", "1"]), None)?;
+        if !ended.success {
+            let text = format!("{}: run `cargo update --workspace` here\n{}", folder.display(), ended.output);
+            return Ok(Outcome::Failed(text));
+        }
+    }
+    Ok(Outcome::Passed(Vec::new()))
+}
+
 /// Whether cargo-deny is here; if not, how the step ends: skipped for a person, failed where everything must run.
 fn without_deny(context: &Context) -> Result<Option<Outcome>> {
     if run(&mut cargo(&context.workspace.root, &["deny", "--version"]), None)?.success {
@@ -269,7 +283,7 @@ mod tests {
     #[test]
     fn a_part_is_checked_by_all_that_can_take_a_part() {
         let names: Vec<&str> = STEPS.iter().filter(|step| !step.whole).map(|step| step.name).collect();
-        assert_eq!(names, ["format", "layers", "purity", "tidy", "clippy", "tests"]);
+        assert_eq!(names, ["format", "layers", "purity", "tidy", "locks", "clippy", "tests"]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ cargo xtask check [--profile NAME]       every check of every crate, built with 
 cargo xtask check --fast                 format, layers, purity, tidy; clippy and tests of the crates that differ from
                                          the merge base with origin/main (main, where there is no origin), committed or
                                          not, but for the tests of ohm; on a clean main, from the commit before
-cargo xtask check --sources              only what needs no build: format, layers, purity, tidy
+cargo xtask check --sources              only what needs no build: format, layers, purity, tidy, locks
 cargo xtask check -p CRATE               the same for one crate and all that depend on it
 cargo xtask layers                       print which crate may import which, and the files that import each other
 cargo xtask ratchet                      rewrite the list of exceptions, crates/xtask/ratchet.txt
