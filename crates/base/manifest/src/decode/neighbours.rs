@@ -102,7 +102,7 @@ fn of_keys(
 }
 
 /// A `LabelSelector`: every label of `matchLabels`, and every one of `matchExpressions`.
-pub(super) fn label_selector(cx: &mut Context, at: At<'_>) -> Option<Vec<Requirement>> {
+pub(crate) fn label_selector(cx: &mut Context, at: At<'_>) -> Option<Vec<Requirement>> {
     let fields = Fields::open(cx, at, &[&["matchLabels", "matchExpressions"]])?;
     let labels = fields.labels(cx, "matchLabels");
     let is = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };

@@ -116,6 +116,18 @@ pub(super) static JOB_SET: Type = Type {
     fields: &[field("metadata").one(&JOB_META), field("spec").one(&JOB_SET_SPEC)],
 };
 
+pub(super) static DEPLOYMENT: Type = Type {
+    name: "Deployment",
+    aside: "apiVersion kind status",
+    fields: &[field("metadata").one(&JOB_META), field("spec").one(&DEPLOYMENT_SPEC)],
+};
+
+pub(super) static STATEFUL_SET: Type = Type {
+    name: "StatefulSet",
+    aside: "apiVersion kind status",
+    fields: &[field("metadata").one(&JOB_META), field("spec").one(&STATEFUL_SET_SPEC)],
+};
+
 pub(super) static TOPOLOGY: Type = Type {
     name: "Topology",
     aside: "apiVersion kind status",
@@ -230,6 +242,47 @@ static JOB_SPEC: Type = Type {
             ttlSecondsAfterFinished",
     fields: &[field("completions"), field("parallelism"), field("template").one(&POD_TEMPLATE)],
 };
+
+static DEPLOYMENT_SPEC: Type = Type {
+    name: "DeploymentSpec",
+    aside: "minReadySeconds paused progressDeadlineSeconds revisionHistoryLimit",
+    fields: &[
+        field("replicas"),
+        field("selector").one(&LABEL_SELECTOR),
+        field("strategy").one(&DEPLOYMENT_STRATEGY),
+        field("template").one(&POD_TEMPLATE),
+    ],
+};
+
+static STATEFUL_SET_SPEC: Type = Type {
+    name: "StatefulSetSpec",
+    aside: "minReadySeconds persistentVolumeClaimRetentionPolicy podManagementPolicy revisionHistoryLimit serviceName \
+            volumeClaimTemplates",
+    fields: &[
+        field("ordinals").one(&ORDINALS),
+        field("replicas"),
+        field("selector").one(&LABEL_SELECTOR),
+        field("template").one(&POD_TEMPLATE),
+        field("updateStrategy").one(&STATEFUL_SET_STRATEGY),
+    ],
+};
+
+static ORDINALS: Type = Type { name: "StatefulSetOrdinals", aside: "start", fields: &[] };
+
+static DEPLOYMENT_STRATEGY: Type =
+    Type { name: "DeploymentStrategy", aside: "type", fields: &[field("rollingUpdate").one(&ROLLING_DEPLOYMENT)] };
+
+static ROLLING_DEPLOYMENT: Type =
+    Type { name: "RollingUpdateDeployment", aside: "maxSurge maxUnavailable", fields: &[] };
+
+static STATEFUL_SET_STRATEGY: Type = Type {
+    name: "StatefulSetUpdateStrategy",
+    aside: "type",
+    fields: &[field("rollingUpdate").one(&ROLLING_STATEFUL_SET)],
+};
+
+static ROLLING_STATEFUL_SET: Type =
+    Type { name: "RollingUpdateStatefulSetStrategy", aside: "maxUnavailable partition", fields: &[] };
 
 static POD_TEMPLATE: Type = Type {
     name: "PodTemplateSpec",

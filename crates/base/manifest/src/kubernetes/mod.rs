@@ -11,6 +11,7 @@
 //! | `v1` Pod | a job of one task, and the node it is bound to |
 //! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks |
 //! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
+//! | `apps/v1` Deployment, StatefulSet | a Job of class `service` with one group, `main`, of `replicas` tasks |
 //! | `kueue.x-k8s.io` Topology | a Topology |
 //! | `kueue.x-k8s.io` LocalQueue | a Subqueue |
 //! | `v1` Namespace | a Namespace |
@@ -29,6 +30,7 @@ mod outline;
 mod pod;
 mod template;
 mod unread;
+mod workload;
 
 use self::api::Type;
 use crate::decode::{self, At, Context, Fields};
@@ -45,6 +47,8 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
         ("", "Node") if version == "v1" => read(cx, root, ("Node", &api::NODE), node::node),
         ("", "Pod") if version == "v1" => read(cx, root, ("Pod", &api::POD), pod::pod),
         ("batch", "Job") => read(cx, root, ("Job", &api::JOB), job::job),
+        ("apps", "Deployment") => read(cx, root, ("Deployment", &api::DEPLOYMENT), workload::deployment),
+        ("apps", "StatefulSet") => read(cx, root, ("StatefulSet", &api::STATEFUL_SET), workload::stateful_set),
         ("jobset.x-k8s.io", "JobSet") => read(cx, root, ("JobSet", &api::JOB_SET), job::job_set),
         ("kueue.x-k8s.io", "Topology") => read(cx, root, ("Topology", &api::TOPOLOGY), topology),
         ("kueue.x-k8s.io", "LocalQueue") => read(cx, root, ("LocalQueue", &api::LOCAL_QUEUE), local_queue),
@@ -56,7 +60,9 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
             read(cx, root, ("PodDisruptionBudget", &api::POD_DISRUPTION_BUDGET), pod_disruption_budget)
         }
         ("", _) if version == "v1" => unknown(cx, root, kind),
-        ("batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io" | "scheduling.k8s.io" | "policy", _) => unknown(cx, root, kind),
+        ("apps" | "batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io" | "scheduling.k8s.io" | "policy", _) => {
+            unknown(cx, root, kind)
+        }
         _ => return None,
     };
     Some(content)
@@ -78,8 +84,8 @@ fn read(
 fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
     let at = root.node.get("kind").unwrap_or(root.node);
     let problem = format!(
-        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, LocalQueue, PriorityClass, PodDisruptionBudget, \
-         Namespace and List are read, not {}",
+        "of Kubernetes' objects, Node, Pod, Job, JobSet, Deployment, StatefulSet, Topology, LocalQueue, PriorityClass, \
+         PodDisruptionBudget, Namespace and List are read, not {}",
         crate::text::shorten(kind)
     );
     cx.report(at.position, Trail::Field(&root.trail, "kind"), || crate::ProblemKind::Rule(problem));

@@ -1,0 +1,128 @@
+//! `apps/v1` Deployment and StatefulSet: services of equal pods that go on until somebody ends them.
+//!
+//! What such a controller has that a service does not is refused by its field; what only says how it changes later is
+//! looked at in [`rollout`] alone.
+
+use super::job;
+use super::template;
+use crate::decode::{At, Context, Fields, label_selector};
+use crate::defaults;
+use crate::document::Content;
+use crate::limits::COUNT_RANGE;
+use crate::tree::{Node, Value};
+use ohm_model::selector::Labels;
+use ohm_model::{Class, ClassKind, GroupSpec, JobSpec};
+
+/// Whether all replicas start at once.
+const POD_MANAGEMENT: [(&str, bool); 2] = [("OrderedReady", false), ("Parallel", true)];
+
+/// The field that says how pods are changed, and what is in its `rollingUpdate`, with the defaults of Kubernetes.
+type Strategy = (&'static str, [(&'static str, &'static str); 2]);
+
+const DEPLOYMENT_STRATEGY: Strategy = ("strategy", [("maxSurge", "25%"), ("maxUnavailable", "25%")]);
+const STATEFUL_SET_STRATEGY: Strategy = ("updateStrategy", [("maxUnavailable", "1"), ("partition", "0")]);
+
+/// What a Deployment is as a service.
+pub(super) fn deployment(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let spec = fields.require(cx, "spec", "its `selector` and `template`")?;
+    let spec = Fields::open(cx, spec, &[])?;
+    rollout(cx, &spec, DEPLOYMENT_STRATEGY);
+    let group = replicas(cx, &spec)?;
+    service(cx, fields, group)
+}
+
+/// What a StatefulSet is as a service: the rank of a task is the ordinal of its pod.
+pub(super) fn stateful_set(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let at = fields.require(cx, "spec", "its `selector`, `serviceName` and `template`")?;
+    let spec = Fields::open(cx, at, &[])?;
+    // The endpoints of a group are in the order of its ranks: there is nothing to make for it.
+    spec.text(cx, "serviceName");
+    let policy = spec.get("podManagementPolicy");
+    if policy.as_ref().map_or(Some(false), |at| at.choice(cx, &POD_MANAGEMENT)) == Some(false) {
+        let ordered = "`OrderedReady`, the default, starts one replica after the other; tasks of a group start together: \
+                       write `podManagementPolicy: Parallel`";
+        policy.unwrap_or(at).rule(cx, ordered);
+    }
+    if let Some(at) = spec.get("volumeClaimTemplates").filter(|at| !at.is_empty_list()) {
+        at.rule(cx, "tasks have no volumes of their own; leave it out");
+    }
+    if let Some(at) = spec.get("ordinals")
+        && let Some(ordinals) = Fields::open(cx, at, &[])
+        && let Some(start) = ordinals.get("start").filter(|at| !is_written(at.node, "0"))
+    {
+        start.rule(cx, "ranks begin with 0; leave it out");
+    }
+    rollout(cx, &spec, STATEFUL_SET_STRATEGY);
+    let group = replicas(cx, &spec)?;
+    service(cx, fields, group)
+}
+
+/// How a controller changes its pods later: its `strategy` and the fields beside it. Only what Kubernetes does where
+/// nothing is said is taken, as it changes nothing for what is submitted now.
+fn rollout(cx: &mut Context, spec: &Fields<'_>, (strategy, rolling_fields): Strategy) {
+    let refuse = |cx: &mut Context, at: Option<At<'_>>, default: &str| {
+        let Some(at) = at.filter(|at| !is_written(at.node, default)) else { return };
+        at.rule(cx, format!("only `{default}`, the default, can be had; leave it out"));
+    };
+    refuse(cx, spec.get("minReadySeconds"), "0");
+    refuse(cx, spec.get("progressDeadlineSeconds"), "600");
+    refuse(cx, spec.get("paused"), "false");
+    let Some(fields) = spec.get(strategy).and_then(|at| Fields::open(cx, at, &[])) else { return };
+    refuse(cx, fields.get("type"), "RollingUpdate");
+    let Some(rolling) = fields.get("rollingUpdate").and_then(|at| Fields::open(cx, at, &[])) else { return };
+    rolling_fields.iter().for_each(|(name, default)| refuse(cx, rolling.get(name), default));
+}
+
+/// Whether a value is this one, as written.
+fn is_written(node: &Node<'_>, text: &str) -> bool {
+    match &node.value {
+        Value::Bool(value) => text == if *value { "true" } else { "false" },
+        Value::Number(value) | Value::Text(value) => value == text,
+        _ => false,
+    }
+}
+
+/// The pods of a controller as a group: `replicas` of its template, which its `selector` has to mean.
+fn replicas(cx: &mut Context, spec: &Fields<'_>) -> Option<GroupSpec> {
+    let count = spec.get("replicas").map_or(Some(1), |at| {
+        if is_written(at.node, "0") {
+            at.rule(cx, "a service has at least 1 task; leave the whole object out while nothing of it is to run");
+            return None;
+        }
+        at.whole(cx, COUNT_RANGE)
+    });
+    let selector = spec.require(cx, "selector", "which pods are its own, such as `{matchLabels: {app: web}}`");
+    let template = spec.require(cx, "template", "the pod template")?;
+    let template = Fields::open(cx, template, &[])?;
+    let metadata = template.get("metadata");
+    let labels = job::labels(cx, metadata);
+    if let Some(at) = selector {
+        check_selector(cx, at, &labels);
+    }
+    let pod = template.require(cx, "spec", "what a pod is")?;
+    let pod = Fields::open(cx, pod, &[])?;
+    if let Some(at) = pod.get("restartPolicy").filter(|at| !is_written(at.node, "Always")) {
+        at.rule(cx, "must be `Always`, the default: such pods go on until somebody ends them");
+    }
+    if let Some(at) = pod.get("activeDeadlineSeconds") {
+        at.rule(cx, "is not for pods that go on until somebody ends them; leave it out");
+    }
+    let group = job::pods(cx, (defaults::GROUP_NAME.to_string(), count?, labels), &pod, (metadata, None));
+    let (min_count, elastic, spread) = defaults::group(ClassKind::Service, group.count, false);
+    Some(GroupSpec { ports: template::host_ports(cx, &pod), min_count, elastic, spread, ..group })
+}
+
+fn check_selector(cx: &mut Context, at: At<'_>, labels: &Labels) {
+    let Some(requirements) = label_selector(cx, at) else { return };
+    if requirements.is_empty() {
+        at.rule(cx, "is empty; name labels of the template, such as `matchLabels: {app: web}`");
+    } else if !requirements.iter().all(|requirement| requirement.matches(labels)) {
+        at.rule(cx, "does not match the labels of `template`; make them the same");
+    }
+}
+
+fn service(cx: &mut Context, fields: &Fields<'_>, group: GroupSpec) -> Option<Content> {
+    let job = job::of_groups(cx, fields, vec![group])?;
+    let on_disconnect = defaults::on_disconnect(ClassKind::Service);
+    Some(Content::Job(Box::new(JobSpec { class: Class::SERVICE, on_disconnect, ..job })))
+}
