@@ -10,6 +10,7 @@ pub(crate) mod conditions;
 pub(crate) mod decay;
 pub(crate) mod digest;
 pub(crate) mod drain;
+pub(crate) mod endpoints;
 pub(crate) mod flaps;
 pub(crate) mod flavors;
 pub(crate) mod health;

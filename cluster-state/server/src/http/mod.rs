@@ -11,6 +11,7 @@ mod backup;
 mod bodies;
 mod cells;
 mod control;
+mod endpoints;
 mod events;
 mod explain;
 mod guard;

@@ -10,6 +10,8 @@ const BODY_BYTES_MAX_DEFAULT: usize = 32 << 20;
 const REQUESTS_MAX_DEFAULT: usize = 8192;
 /// How many may follow events at once by default: each looks at the replica up to 50 times a second.
 const EVENT_STREAMS_MAX_DEFAULT: usize = 256;
+/// How many may follow endpoints at once by default: each looks at the replica up to 10 times a second.
+const ENDPOINT_STREAMS_MAX_DEFAULT: usize = 1024;
 /// How many may read output at once by default.
 const LOG_STREAMS_MAX_DEFAULT: usize = 4096;
 
@@ -34,6 +36,8 @@ pub struct HttpOptions {
     pub event_streams_max: usize,
     /// How many may read output at once.
     pub log_streams_max: usize,
+    /// How many may follow endpoints at once.
+    pub endpoint_streams_max: usize,
     /// By which whoever started this server knows it again; possibly empty.
     pub instance: String,
 }
@@ -56,6 +60,7 @@ impl HttpOptions {
             source: BackupSource { cell: 0, cell_incarnation: 1 },
             event_streams_max: EVENT_STREAMS_MAX_DEFAULT,
             log_streams_max: LOG_STREAMS_MAX_DEFAULT,
+            endpoint_streams_max: ENDPOINT_STREAMS_MAX_DEFAULT,
             instance: String::new(),
         }
     }

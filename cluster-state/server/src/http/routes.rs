@@ -1,7 +1,9 @@
 //! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other
 //! has.
 
-use super::{Shared, backup, control, events, jobs, logs, nodes, overview, queues, scale, servers, submit, wait};
+use super::{
+    Shared, backup, control, endpoints, events, jobs, logs, nodes, overview, queues, scale, servers, submit, wait,
+};
 use axum::routing::{MethodRouter, delete, get, post};
 
 /// One path and the methods it takes.
@@ -127,6 +129,13 @@ const LOGS: &[Operation] = &[operation(
         ("tailLines", "integer", "only so many of the last lines, counted by the node that keeps them"),
     ],
     "",
+)];
+const ENDPOINTS: &[Operation] = &[operation(
+    "get",
+    "Where the tasks of a job that are ready can be reached; as server-sent events with `follow` or `Accept: \
+     text/event-stream`, the whole list whenever it changes",
+    &[("group", "string", "only tasks of this group"), ("follow", "boolean", "go on with the lists to come")],
+    "EndpointList",
 )];
 const NODES: &[Operation] = &[operation(
     "get",
@@ -256,6 +265,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/jobs/{name}/wait", WAIT), get(wait::wait)),
         (route("/v1/jobs/{name}/explain", EXPLAIN), get(jobs::explain)),
         (route("/v1/jobs/{name}/logs", LOGS), get(logs::logs)),
+        (route("/v1/jobs/{name}/endpoints", ENDPOINTS), get(endpoints::endpoints)),
         (route("/v1/nodes", NODES), get(nodes::list)),
         (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),

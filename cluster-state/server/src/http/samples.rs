@@ -8,21 +8,22 @@ pub(super) use filled::ANY_KEY;
 use filled::{text, texts, value};
 use ohm_wire::api::{
     ActiveJobView, AdmissionView, ApiError, BorrowWithinCohortView, BroughtView, BudgetList, BudgetView, CheckView,
-    ClockView, DocumentVerdict, DomainView, DrainView, ErrorAnswer, EventList, EventView, FairSharingView, GroupView,
-    HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LeavingView, NamespaceList, NamespaceView,
-    NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView,
-    PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList,
-    ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView, QueueList, QueuePreemptionView,
-    QueueResourceView, QueueView, ReadinessView, ReadyTimeoutView, RepairView, ResourceFlavorList, ResourceFlavorView,
-    RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
-    SubmitAnswer, SubqueueView, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView,
-    UsageBasedOrderView, VerdictKind, WaitAnswer, WaitingJobView,
+    ClockView, DocumentVerdict, DomainView, DrainView, EndpointList, EndpointView, ErrorAnswer, EventList, EventView,
+    FairSharingView, GroupView, HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LeavingView,
+    NamespaceList, NamespaceView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
+    PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView,
+    ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueDetail, QueueFlavorView, QueueList,
+    QueuePreemptionView, QueueResourceView, QueueView, ReadinessView, ReadyTimeoutView, RepairView, ResourceFlavorList,
+    ResourceFlavorView, RetryView, SchedulingView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView,
+    SessionView, StatusView, SubmitAnswer, SubqueueView, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
+    UnhealthyNodeView, UsageBasedOrderView, VerdictKind, WaitAnswer, WaitingJobView,
 };
 use serde_json::{Value, json};
 
 /// Every kind of answer by the name of its schema.
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("EndpointList", value(&endpoints())),
         ("ErrorAnswer", value(&error())),
         ("EventList", value(&EventList { events: vec![event()], dropped: 1, next: 1 })),
         ("EventView", value(&event())),
@@ -366,6 +367,11 @@ fn budget() -> BudgetView {
         desired: 1,
         allowed: 1,
     }
+}
+
+fn endpoints() -> EndpointList {
+    let endpoint = EndpointView { group: text(), task: 1, node: text(), address: text(), ports: vec![text()] };
+    EndpointList { job: text(), endpoints: vec![endpoint] }
 }
 
 fn priority_class() -> PriorityClassView {

@@ -24,6 +24,7 @@ pub(super) struct Shared {
     pub(super) waits: Arc<Lane>,
     pub(super) event_streams: Arc<Streams>,
     pub(super) log_streams: Arc<Streams>,
+    pub(super) endpoint_streams: Arc<Streams>,
     pub(super) openapi: Arc<str>,
 }
 
@@ -44,6 +45,7 @@ impl Shared {
             waits: Arc::new(Lane::new(WAITS_MAX)),
             event_streams: Arc::new(Streams::new("events", options.event_streams_max)),
             log_streams: Arc::new(Streams::new("output", options.log_streams_max)),
+            endpoint_streams: Arc::new(Streams::new("endpoints", options.endpoint_streams_max)),
             openapi: openapi.into(),
             options: Arc::new(options),
         }

@@ -23,6 +23,8 @@ pub enum ClientCommand {
     Explain(Named),
     /// Print the output of a task
     Logs(Logs),
+    /// Show where the tasks of a job that are ready can be reached
+    Endpoints(crate::commands::endpoints::Endpoints),
     /// End a job for good
     Cancel(Cancel),
     /// Stop a job's runs and keep it from being placed

@@ -2,6 +2,7 @@
 
 mod control;
 mod documents;
+mod endpoints;
 mod hostile;
 mod questions;
 mod queues;

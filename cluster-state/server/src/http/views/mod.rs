@@ -3,6 +3,7 @@
 mod admission;
 mod budgets;
 mod causes;
+mod endpoints;
 mod events;
 mod heads;
 mod health;
@@ -22,6 +23,7 @@ mod words;
 pub(super) use admission::provisioning_classes;
 pub(super) use budgets::budget_list;
 pub(super) use causes::causes;
+pub(super) use endpoints::endpoint_list;
 pub(super) use events::{Names, event, is_event_of};
 pub(super) use heads::{head_text, heads_text};
 pub(super) use health::health_text;

@@ -7,6 +7,7 @@
 mod admission;
 mod budget;
 mod defaults;
+mod endpoint;
 mod error;
 mod event;
 mod explain;
@@ -21,6 +22,7 @@ mod submit;
 pub use admission::{AdmissionView, CheckView, ProvisioningClassList, ProvisioningClassView, RetryView};
 pub use budget::{BudgetList, BudgetView};
 pub(crate) use defaults::is_default;
+pub use endpoint::{EndpointList, EndpointView};
 pub use error::{ApiError, ErrorAnswer};
 pub use event::{EventList, EventView};
 pub use explain::{

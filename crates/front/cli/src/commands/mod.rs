@@ -1,9 +1,11 @@
 //! What each command does.
 
 mod documents;
+pub(crate) mod endpoints;
 mod events;
 mod jobs;
 mod logs;
+mod messages;
 mod nodes;
 pub(crate) mod plan;
 mod progress;
@@ -43,6 +45,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Wait(args) => wait::command(&session, &args),
         ClientCommand::Explain(args) => jobs::explain(&session, &session.job(&args.name)),
         ClientCommand::Logs(args) => logs::command(&session, &args),
+        ClientCommand::Endpoints(args) => endpoints::command(&session, &args),
         ClientCommand::Cancel(args) => jobs::change(&session, &session.jobs(&args.names), &args.action()),
         ClientCommand::Suspend(args) => jobs::change(&session, &session.jobs(&args.names), "suspend"),
         ClientCommand::Resume(args) => jobs::change(&session, &session.jobs(&args.names), "resume"),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod amounts;
+mod endpoints;
 mod events;
 mod explain;
 mod jobs;
@@ -20,6 +21,7 @@ mod verdicts;
 mod wrap;
 
 pub(crate) use admission::provisioning_classes_table;
+pub(crate) use endpoints::{endpoint_changes, endpoints_table};
 pub(crate) use events::{event_line, story};
 pub(crate) use explain::explanation;
 pub(crate) use jobs::{job_line, job_over_line, job_text, jobs_table};

@@ -1,0 +1,34 @@
+//! Where a job can be reached: its tasks that are ready and are to stay so.
+
+use crate::cell::Cell;
+use crate::state::jobs::Job;
+use crate::state::nodes::NodeRecord;
+use crate::state::runs::Run;
+use ohm_model::HostPort;
+
+/// A task that can be reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<'a> {
+    /// The number of its group in the job.
+    pub group: usize,
+    /// Its number in the group: its rank.
+    pub task: u32,
+    /// Its run.
+    pub run: &'a Run,
+    /// The node that it stands on; the address is that of the node.
+    pub node: &'a NodeRecord,
+    /// The host ports that it was given there, as its own revision asked for them.
+    pub ports: &'a [HostPort],
+}
+
+/// The tasks of a job that can be reached, by group and rank. Whoever is told to stop is not among them from that entry
+/// on. It costs a look at each task of the job.
+pub fn endpoints<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = Endpoint<'a>> {
+    let groups = job.groups.iter().enumerate();
+    let tasks = groups.flat_map(|(at, group)| group.tasks.iter().map(move |task| (at, task)));
+    let runs = tasks.filter_map(|(at, task)| Some((at, cell.runs.get(task.run)?)));
+    runs.filter(|(_, run)| run.serves()).filter_map(|(group, run)| {
+        let (node, shape) = (cell.nodes.get(run.node)?, cell.shapes.get(run.shape)?);
+        Some(Endpoint { group, task: run.run.task.task.0, run, node, ports: &shape.ports })
+    })
+}
