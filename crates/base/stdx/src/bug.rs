@@ -111,6 +111,8 @@ pub enum Bug {
     RestartNobody,
     /// A start in place counts as the task's own failure.
     ChargeRestarts,
+    /// Drains, moves and preemption stop tasks whatever their budgets say.
+    IgnoreBudget,
     /// Planners and the judge see half of what is left of a quota.
     HideQuota,
     /// Where room is held for others, the whole node is.
@@ -178,7 +180,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 80] = [
+    pub const ALL: [Bug; 81] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -229,6 +231,7 @@ impl Bug {
         Bug::KeepEarmarks,
         Bug::RestartNobody,
         Bug::ChargeRestarts,
+        Bug::IgnoreBudget,
         Bug::HideQuota,
         Bug::HoldTooMuch,
         Bug::StartLate,
