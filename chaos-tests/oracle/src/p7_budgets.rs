@@ -81,10 +81,8 @@ impl BudgetBooks {
                 let is_active = matches!(state.as_str(), "pending" | "running");
                 self.note_state(*job, is_active);
             }
-            EventKind::Started { job, group, task, .. } => {
-                if !waits_for_probes(*job, *group, books) {
-                    self.healthy.insert((*job, *group, *task));
-                }
+            EventKind::Started { job, group, task, .. } if !waits_for_probes(*job, *group, books) => {
+                self.healthy.insert((*job, *group, *task));
             }
             EventKind::Readiness(told) => {
                 let task = (told.job, told.group, told.task);
