@@ -1,9 +1,9 @@
 //! Where a job can be reached: its tasks that are ready and are to stay so.
 
 use crate::cell::Cell;
+use crate::state::budgets::health::is_healthy;
 use crate::state::jobs::Job;
 use crate::state::nodes::NodeRecord;
-use crate::state::runs::Run;
 use ohm_model::HostPort;
 
 /// A task that can be reached.
@@ -13,8 +13,6 @@ pub struct Endpoint<'a> {
     pub group: usize,
     /// Its number in the group: its rank.
     pub task: u32,
-    /// Its run.
-    pub run: &'a Run,
     /// The node that it stands on; the address is that of the node.
     pub node: &'a NodeRecord,
     /// The host ports that it was given there, as its own revision asked for them.
@@ -27,8 +25,8 @@ pub fn endpoints<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = Endpo
     let groups = job.groups.iter().enumerate();
     let tasks = groups.flat_map(|(at, group)| group.tasks.iter().map(move |task| (at, task)));
     let runs = tasks.filter_map(|(at, task)| Some((at, cell.runs.get(task.run)?)));
-    runs.filter(|(_, run)| run.serves()).filter_map(|(group, run)| {
+    runs.filter(|(_, run)| is_healthy(run) && !run.restart).filter_map(|(group, run)| {
         let (node, shape) = (cell.nodes.get(run.node)?, cell.shapes.get(run.shape)?);
-        Some(Endpoint { group, task: run.run.task.task.0, run, node, ports: &shape.ports })
+        Some(Endpoint { group, task: run.run.task.task.0, node, ports: &shape.ports })
     })
 }

@@ -80,11 +80,6 @@ impl Run {
         self.started_ms != 0 && self.health.as_ref().is_none_or(|health| health.ready)
     }
 
-    /// Whether others may be sent to it: it is ready, and nobody has told it to stop.
-    pub fn serves(&self) -> bool {
-        self.is_ready() && self.stop.is_none() && !self.restart
-    }
-
     /// Whether it runs and is not ready.
     pub fn is_unready(&self) -> bool {
         self.started_ms != 0 && !self.is_ready()

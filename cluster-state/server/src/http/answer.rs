@@ -4,7 +4,7 @@ use crate::handle::Unanswered;
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use ohm_model::{Index, Refusal};
+use ohm_model::{Index, JobSpec, Refusal};
 use ohm_wire::api::{ApiError, ErrorAnswer, INDEX_HEADER};
 use serde::Serialize;
 
@@ -27,6 +27,12 @@ impl Problem {
         let message = format!("no job is called \"{name}\"");
         let hint = "`ohm jobs` lists them; finished jobs are forgotten after their `ttlSecondsAfterFinished`";
         Problem::new(StatusCode::NOT_FOUND, "not_found", message, hint)
+    }
+
+    pub(super) fn no_group(spec: &JobSpec, name: &str) -> Self {
+        let names: Vec<&str> = spec.groups.iter().map(|group| group.name.as_str()).collect();
+        let message = format!("job \"{}\" has no group \"{name}\"", spec.name);
+        Problem::new(StatusCode::NOT_FOUND, "not_found", message, format!("its groups are {}", names.join(", ")))
     }
 
     pub(super) fn no_node(name: &str) -> Self {

@@ -1,24 +1,22 @@
 //! Where the tasks of a job can be reached: a list, or a stream of lists.
 
-use super::answer::{Answer, Problem, json, stamped};
+use super::answer::{Answer, Problem, json};
 use super::cells::Cells;
 use super::lanes::Client;
+use super::messages::{self, Sender};
 use super::params::{Name, Params};
 use super::shared::Shared;
 use super::views;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
-use axum::response::sse::{self, KeepAlive, Sse};
-use ohm_cell::{Cell, Job};
+use axum::http::HeaderMap;
+use axum::response::sse;
+use ohm_cell::Cell;
 use ohm_model::Index;
 use ohm_wire::api::EndpointList;
 use serde::Deserialize;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 /// The pause between two looks while much happens.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,14 +38,15 @@ pub(super) async fn endpoints(
     Params(query): Params<EndpointsQuery>,
     headers: HeaderMap,
 ) -> Answer {
-    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let cell = shared.cells.now().await?;
     let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
-    check_group(job, query.group.as_deref())?;
+    if let Some(unknown) = query.group.as_ref().filter(|name| job.spec.groups.iter().all(|spec| spec.name != **name)) {
+        return Err(Problem::no_group(&job.spec, unknown));
+    }
     let seen = Seen { list: list_of(&cell, &name, query.group.as_deref()), index: cell.applied() };
     // Whoever follows keeps no copy of the cell: it would make writers copy what they touch.
     drop(cell);
-    if !query.follow && !accepts.contains("text/event-stream") {
+    if !messages::are_asked_for(query.follow, &headers) {
         return Ok(json(seen.index, &seen.list));
     }
     let open = shared.endpoint_streams.open(&client)?;
@@ -57,16 +56,7 @@ pub(super) async fn endpoints(
         follow(&cells, query.group.as_deref(), seen, sender).await;
         drop(open);
     });
-    let stream = Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)));
-    Ok(stamped(index, stream.into_response()))
-}
-
-fn check_group(job: &Job, group: Option<&str>) -> Result<(), Problem> {
-    let names = || job.spec.groups.iter().map(|spec| spec.name.as_str());
-    let Some(unknown) = group.filter(|group| names().all(|name| name != *group)) else { return Ok(()) };
-    let message = format!("job \"{}\" has no group \"{unknown}\"", job.spec.name);
-    let hint = format!("its groups are {}", names().collect::<Vec<_>>().join(", "));
-    Err(Problem::new(StatusCode::NOT_FOUND, "not_found", message, hint))
+    Ok(messages::answer(index, receiver))
 }
 
 /// The endpoints of the job that has this name now; none of one that is forgotten.
@@ -84,8 +74,6 @@ struct Seen {
     index: Index,
 }
 
-type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;
-
 /// Sends the list, and again whenever it is another one, until the reader goes away or the replica stops. A job that is
 /// forgotten has none; the next one of its name is followed from then on.
 async fn follow(cells: &Cells, group: Option<&str>, mut seen: Seen, sender: Sender) {
@@ -95,15 +83,9 @@ async fn follow(cells: &Cells, group: Option<&str>, mut seen: Seen, sender: Send
         if is_news && sender.send(Ok(as_sse(&seen))).await.is_err() {
             return;
         }
-        tokio::select! {
-            changed = applied.wait_for(|applied| *applied > seen.index) => {
-                if changed.is_err() {
-                    return;
-                }
-            }
-            () = sender.closed() => return,
+        if !messages::go_on(&mut applied, seen.index, &sender, PAUSE).await {
+            return;
         }
-        tokio::time::sleep(PAUSE).await;
         let Ok(cell) = cells.here().await else { return };
         let list = list_of(&cell, &seen.list.job, group);
         is_news = list != seen.list;

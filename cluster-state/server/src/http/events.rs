@@ -1,25 +1,23 @@
 //! What happened: a page of it, or a stream.
 
-use super::answer::{Answer, json, stamped};
+use super::answer::{Answer, json};
 use super::cells::Cells;
 use super::lanes::Client;
+use super::messages::{self, Sender};
 use super::params::Params;
 use super::shared::Shared;
 use super::views;
 use crate::handle::Unanswered;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::IntoResponse;
-use axum::response::sse::{self, KeepAlive, Sse};
+use axum::http::HeaderMap;
+use axum::response::sse;
 use ohm_model::{Event, EventKind, Index};
 use ohm_replica::EventPage;
 use ohm_wire::api::{EventList, EventView};
 use serde::Deserialize;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 const LIMIT_DEFAULT: usize = 1000;
 /// The kind of the row that says what is missing.
@@ -53,12 +51,11 @@ pub(super) async fn events(
     Params(query): Params<EventsQuery>,
     headers: HeaderMap,
 ) -> Answer {
-    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let after = Index(last_id.or(query.after).unwrap_or(0));
     let look = Look::at(&shared.cells, &query, after, None).await?;
     let next = Index(look.list.next);
-    if !query.follow && !accepts.contains("text/event-stream") {
+    if !messages::are_asked_for(query.follow, &headers) {
         return Ok(json(next, &look.list));
     }
     let open = shared.event_streams.open(&client)?;
@@ -68,8 +65,7 @@ pub(super) async fn events(
         follow(cells, query, look, sender).await;
         drop(open);
     });
-    let stream = Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)));
-    Ok(stamped(next, stream.into_response()))
+    Ok(messages::answer(next, receiver))
 }
 
 /// What there was to see at one moment.
@@ -120,8 +116,6 @@ fn gap(page: &EventPage, after: Index, seen: Option<u64>, now_ms: u64) -> Option
     })
 }
 
-type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;
-
 /// Sends what `look` saw and what happens after it, until the reader goes away or the replica stops.
 async fn follow(cells: Arc<Cells>, query: EventsQuery, look: Look, sender: Sender) {
     let Look { mut list, mut end } = look;
@@ -138,16 +132,10 @@ async fn follow(cells: Arc<Cells>, query: EventsQuery, look: Look, sender: Sende
         }
         let next = Index(list.next);
         list.events.clear();
-        tokio::select! {
-            changed = applied.wait_for(|applied| *applied > next) => {
-                if changed.is_err() {
-                    return;
-                }
-            }
-            () = sender.closed() => return,
+        // Entries without events move the index, too.
+        if !messages::go_on(&mut applied, next, &sender, PAUSE).await {
+            return;
         }
-        // Entries without events move the index, too: look at most this often.
-        tokio::time::sleep(PAUSE).await;
         let seen = *applied.borrow();
         match Look::at(&cells, &everything, next, Some(end)).await {
             Ok(found) => {

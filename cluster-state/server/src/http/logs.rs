@@ -83,9 +83,7 @@ fn find_run(cell: &Cell, job: &Job, group: Option<&str>, task: u32) -> Result<(N
         None => (!groups.is_empty()).then_some(0),
     };
     let Some((at, group)) = at.and_then(|at| Some((at, job.groups.get(at)?))) else {
-        let names: Vec<&str> = groups.iter().map(|spec| spec.name.as_str()).collect();
-        let message = format!("job \"{}\" has no group \"{}\"", job.spec.name, group.unwrap_or_default());
-        return Err(no_log(message, format!("its groups are {}", names.join(", "))));
+        return Err(Problem::no_group(&job.spec, group.unwrap_or_default()));
     };
     let Some(found) = group.tasks.get(task as usize) else {
         let message = format!("group \"{}\" has no task {task}", groups[at].name);

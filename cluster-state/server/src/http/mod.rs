@@ -19,6 +19,7 @@ mod jobs;
 mod lanes;
 mod lines;
 mod logs;
+mod messages;
 mod nodes;
 mod openapi;
 mod options;

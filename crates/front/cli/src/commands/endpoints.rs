@@ -1,17 +1,13 @@
 //! `ohm endpoints`.
 
 use super::Session;
-use super::messages::each_message;
+use super::messages::{PAUSE, each_message};
 use crate::client::path_of;
 use crate::failure::{EXIT_DONE, Failure};
 use crate::output::note;
 use crate::text;
 use clap::Args;
 use ohm_wire::api::EndpointList;
-use std::time::Duration;
-
-/// Between two attempts to go on after the stream broke off.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// `ohm endpoints`.
 #[derive(Clone, Debug, Args)]

@@ -1,7 +1,7 @@
 //! `ohm events`.
 
 use super::Session;
-use super::messages::each_message;
+use super::messages::{PAUSE, each_message};
 use crate::client::Client;
 use crate::command::Events;
 use crate::failure::{EXIT_DONE, Failure};
@@ -10,10 +10,8 @@ use crate::output::note;
 use crate::text::{self, Style};
 use ohm_wire::api::{EventList, EventView};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Between two attempts to go on after the stream broke off.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Events that may wait to be printed.
 const HEARD_MAX: usize = 1024;
 

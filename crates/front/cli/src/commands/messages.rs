@@ -1,6 +1,10 @@
 //! Server-sent messages.
 
 use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+/// Between two attempts to go on after a stream broke off.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Calls `take` with the id and the data of every server-sent message, until the stream ends or it has enough; whether
 /// it wants more.

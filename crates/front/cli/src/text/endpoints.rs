@@ -3,6 +3,7 @@
 use super::Style;
 use super::table::Grid;
 use ohm_wire::api::{EndpointList, EndpointView};
+use std::collections::BTreeSet;
 
 /// Endpoints, one line each.
 pub(crate) fn endpoints_table(list: &EndpointList, style: &Style) -> String {
@@ -23,9 +24,9 @@ pub(crate) fn endpoint_changes(before: &EndpointList, now: &EndpointList) -> Str
         let EndpointView { group, task, node, .. } = endpoint;
         format!("{sign} {group} {task} {node} {}\n", addresses(endpoint).join(" "))
     };
-    let missing = |of: &EndpointList, endpoint: &&EndpointView| !of.endpoints.contains(endpoint);
-    let gone = before.endpoints.iter().filter(|endpoint| missing(now, endpoint)).map(|gone| line('-', gone));
-    let come = now.endpoints.iter().filter(|endpoint| missing(before, endpoint)).map(|come| line('+', come));
+    let [was, is] = [before, now].map(|list| list.endpoints.iter().collect::<BTreeSet<_>>());
+    let gone = before.endpoints.iter().filter(|endpoint| !is.contains(endpoint)).map(|gone| line('-', gone));
+    let come = now.endpoints.iter().filter(|endpoint| !was.contains(endpoint)).map(|come| line('+', come));
     gone.chain(come).collect()
 }
 
