@@ -30,6 +30,7 @@ mod report_conditions;
 mod report_released;
 #[cfg(test)]
 mod revisions;
+mod rollout;
 pub(crate) mod steps;
 mod submit_jobs;
 mod suspend_job;
@@ -37,7 +38,7 @@ mod taint_node;
 mod take_lease;
 mod tick;
 mod tx;
-mod update_job;
+pub(crate) mod update_job;
 pub use applied::Applied;
 pub use freed::Freed;
 pub(crate) use tx::Tx;
@@ -56,6 +57,7 @@ use crate::policy::kept::settle_kept;
 use crate::policy::preemptions::settle_preemptions;
 use crate::policy::ready::settle_readiness;
 use crate::policy::repair_requests::settle_repair_requests;
+use crate::policy::rollout::settle_rollouts;
 use crate::policy::spares::settle_spares;
 use crate::policy::start_deadlines::settle_start_deadlines;
 use crate::policy::subqueues::settle_usage;
@@ -83,6 +85,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         let mut tx = Tx::new(cell, applied, &envelope.command);
         let outcome = apply_once(&mut tx, envelope);
         settle_kept(&mut tx);
+        settle_rollouts(&mut tx);
         settle_brought(&mut tx);
         settle_claims(&mut tx);
         settle_heads(&mut tx);
@@ -163,6 +166,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::CancelJob { name, grace_ms } => cancel_job::cancel_job(tx, name, *grace_ms),
         Command::SuspendJob { name } => suspend_job::suspend_job(tx, name),
         Command::ResumeJob { name } => suspend_job::resume_job(tx, name),
+        Command::Rollout { name, action } => rollout::rollout(tx, &actor_name(tx, envelope), name, *action),
         Command::ForgetJob { name } => forget_job::forget_named_job(tx, name),
         Command::Commit(transaction) => Ok(commit::commit(tx, session, transaction)),
         Command::PutQueue(spec) => put_queue::put_queue(tx, spec),

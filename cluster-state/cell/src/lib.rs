@@ -86,6 +86,10 @@ pub use state::repairs::{
 };
 pub use state::requests::charged;
 pub use state::resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
+pub use state::rollouts::{
+    GroupRollout, Revision, RevisionState, Rollout, RolloutCounts, Rollouts, is_recreated, ready_since_ms,
+    rollout_counts,
+};
 pub use state::runs::{NO_RUN, Run, Runs};
 pub use state::sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};
 pub use state::shapes::{ClassMiss, Shape, Shapes};

@@ -12,6 +12,7 @@ pub(crate) mod preemptions;
 pub(crate) mod ready;
 pub(crate) mod repair;
 pub(crate) mod repair_requests;
+pub(crate) mod rollout;
 pub(crate) mod spares;
 pub(crate) mod start_deadlines;
 pub(crate) mod stops;

@@ -31,6 +31,7 @@ pub(crate) mod release;
 pub(crate) mod repairs;
 pub(crate) mod requests;
 pub(crate) mod resources;
+pub(crate) mod rollouts;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod shapes;

@@ -6,14 +6,17 @@ use ohm_model::{Index, JobId, NodeId, Probes, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Launch descriptions by group, made once and shared by all runs of it.
+/// The tasks of a group that are made of the same: by job, place of the group, and revision of the group.
+type Made = (JobId, u16, u32);
+
+/// Launch descriptions by group and revision, made once and shared by all runs of it.
 #[derive(Debug, Default)]
 pub struct Launches {
-    by_group: BTreeMap<(JobId, u16), Arc<Launch>>,
+    by_group: BTreeMap<Made, Arc<Launch>>,
     /// Where the tasks of groups stand, and since when.
     peers: BTreeMap<(JobId, u16), (Index, Arc<PeersNotice>)>,
     /// The probes of groups that have some.
-    probes: BTreeMap<(JobId, u16), Arc<Probes>>,
+    probes: BTreeMap<Made, Arc<Probes>>,
 }
 
 /// How long the descriptions of one set may be together; the others come with later sets, when these runs have started.
@@ -23,8 +26,8 @@ const SET_BYTES_MAX: usize = 4 << 20;
 /// The descriptions of one set, as far as there is room for them.
 #[derive(Default)]
 struct Room {
-    groups: BTreeSet<(JobId, u16)>,
-    probed: BTreeSet<(JobId, u16)>,
+    groups: BTreeSet<Made>,
+    probed: BTreeSet<Made>,
     bytes: usize,
 }
 
@@ -34,12 +37,13 @@ const KEPT_MAX: usize = 10_000;
 impl Launches {
     /// Forgets the descriptions of `job`: its placements, and so its peers, changed.
     pub fn forget(&mut self, job: JobId) {
-        let groups: Vec<(JobId, u16)> = self.by_group.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
-        groups.iter().for_each(|key| drop(self.by_group.remove(key)));
+        let all = (job, 0, 0)..=(job, u16::MAX, u32::MAX);
+        let made: Vec<Made> = self.by_group.range(all.clone()).map(|(key, _)| *key).collect();
+        made.iter().for_each(|key| drop(self.by_group.remove(key)));
+        let made: Vec<Made> = self.probes.range(all).map(|(key, _)| *key).collect();
+        made.iter().for_each(|key| drop(self.probes.remove(key)));
         let groups: Vec<(JobId, u16)> = self.peers.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
         groups.iter().for_each(|key| drop(self.peers.remove(key)));
-        let groups: Vec<(JobId, u16)> = self.probes.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
-        groups.iter().for_each(|key| drop(self.probes.remove(key)));
     }
 
     /// Forgets everything.
@@ -74,19 +78,20 @@ impl Launches {
     }
 
     fn wanted_run(&mut self, cell: &Cell, run: &Run, room: &mut Room) -> Option<WantedRun> {
-        let (job, group) = (cell.jobs().get(run.run.task.job)?, run.run.task.group.0);
+        let job = cell.jobs().get(run.run.task.job)?;
+        let made = (job.id, run.run.task.group.0, run.revision);
         let shape = cell.shapes().get(run.shape)?;
         let masks = run.devices.iter().flat_map(|masks| masks.iter());
         let name = |resource| cell.resources().name(resource).to_string();
         let devices = shape.devices.iter().zip(masks).map(|((resource, _), mask)| (name(*resource), *mask)).collect();
         let (started, stop) = (run.started_ms != 0, run.stop.is_some() || run.restart);
         let peers = if started && !stop { self.notice(cell, job, run) } else { None };
-        let probes = if started && !stop { self.probes(job, group) } else { None };
-        let probes = probes.filter(|probes| fits(&mut room.probed, &mut room.bytes, (job.id, group), probes.bytes()));
+        let probes = if started && !stop { self.probes(job, made) } else { None };
+        let probes = probes.filter(|probes| fits(&mut room.probed, &mut room.bytes, made, probes.bytes()));
         // What waits in place for its back-off is described when that is over.
         let is_to_start = !started && !stop && run.starts_ms().is_none();
-        let launch = is_to_start.then(|| self.launch(cell, job, group));
-        let launch = launch.filter(|launch| fits(&mut room.groups, &mut room.bytes, (job.id, group), launch.bytes()));
+        let launch = is_to_start.then(|| self.launch(cell, job, made));
+        let launch = launch.filter(|launch| fits(&mut room.groups, &mut room.bytes, made, launch.bytes()));
         let (ready, grace_ms_max) = (run.is_ready(), job.grace_ms_max);
         Some(WantedRun { run: run.run, started, stop, grace_ms_max, devices, peers, probes, ready, launch })
     }
@@ -108,35 +113,35 @@ impl Launches {
         (*since > run.placed && !notice.addresses.is_empty()).then(|| Arc::clone(notice))
     }
 
-    /// What is looked at while a run of the group runs.
-    fn probes(&mut self, job: &Job, group: u16) -> Option<Arc<Probes>> {
-        let probes = job.spec.groups[usize::from(group)].task.probes.as_ref()?;
+    /// What is looked at while a run that is made like this runs.
+    fn probes(&mut self, job: &Job, made: Made) -> Option<Arc<Probes>> {
+        let probes = job.content(usize::from(made.1), made.2).task.probes.as_ref()?;
         if self.probes.len() > KEPT_MAX {
             self.probes.clear();
         }
-        Some(Arc::clone(self.probes.entry((job.id, group)).or_insert_with(|| Arc::new((**probes).clone()))))
+        Some(Arc::clone(self.probes.entry(made).or_insert_with(|| Arc::new((**probes).clone()))))
     }
 
-    fn launch(&mut self, cell: &Cell, job: &Job, group: u16) -> Arc<Launch> {
+    fn launch(&mut self, cell: &Cell, job: &Job, made: Made) -> Arc<Launch> {
         if self.by_group.len() > KEPT_MAX {
             self.by_group.clear();
         }
-        let make = || Arc::new(describe(cell, job, usize::from(group)));
-        Arc::clone(self.by_group.entry((job.id, group)).or_insert_with(make))
+        let make = || Arc::new(describe(cell, job, (usize::from(made.1), made.2)));
+        Arc::clone(self.by_group.entry(made).or_insert_with(make))
     }
 }
 
-/// Whether what is said of a group once finds room in a set that has said it of the `known` groups.
-fn fits(known: &mut BTreeSet<(JobId, u16)>, said: &mut usize, group: (JobId, u16), bytes: usize) -> bool {
-    let fits = known.contains(&group) || known.is_empty() || *said + bytes <= SET_BYTES_MAX;
-    if fits && known.insert(group) {
+/// Whether what is said once finds room in a set that has said it of those `known`.
+fn fits(known: &mut BTreeSet<Made>, said: &mut usize, made: Made, bytes: usize) -> bool {
+    let fits = known.contains(&made) || known.is_empty() || *said + bytes <= SET_BYTES_MAX;
+    if fits && known.insert(made) {
         *said += bytes;
     }
     fits
 }
 
-fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {
-    let spec = &job.spec.groups[group];
+fn describe(cell: &Cell, job: &Job, (group, revision): (usize, u32)) -> Launch {
+    let spec = job.content(group, revision);
     let deadline_ms = match job.spec.active_deadline_seconds {
         0 => 0,
         seconds => job.started_ms.saturating_add(seconds.saturating_mul(1000)),
@@ -144,7 +149,7 @@ fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {
     Launch {
         job_name: job.spec.name.clone(),
         group_name: spec.name.clone(),
-        count: spec.count,
+        count: job.declared_count(group),
         peers: peers(cell, job, group),
         requests: spec.requests.clone(),
         limits: spec.limits.clone(),

@@ -67,6 +67,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
         on_disconnect: if draw < 850 { OnDisconnect::Stop } else { OnDisconnect::Keep },
         reconcile: [Reconcile::Newer, Reconcile::Original, Reconcile::LongestRunning][draw as usize % 3],
         suspended: dice.chance(50),
+        strategy: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What several commands do: each step is one change of the state with all that belongs to it.
 
+pub(crate) mod aims;
 pub(crate) mod budgets;
 pub(crate) mod duty;
 pub(crate) mod health;
@@ -11,6 +12,7 @@ pub(crate) mod leaving;
 pub(crate) mod names;
 pub(crate) mod offers;
 pub(crate) mod repairs;
+pub(crate) mod revisions;
 pub(crate) mod room;
 pub(crate) mod rounds;
 pub(crate) mod run_end;

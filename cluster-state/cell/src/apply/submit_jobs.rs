@@ -21,9 +21,9 @@ pub(crate) fn submit_jobs(tx: &mut Tx<'_>, owner: &str, jobs: &[JobSpec]) -> Out
 fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOutcome, Refusal> {
     check_names(spec)?;
     let known = tx.jobs.find(&spec.name);
-    let spec = completed(tx, spec, known.map(|known| &*known.spec))?;
+    let spec = completed(tx, spec, known.map(|known| &**known.declared()))?;
     if let Some(known) = known {
-        if *known.spec == *spec {
+        if **known.declared() == *spec {
             return Ok(JobOutcome::Unchanged(known.id));
         }
         let hint = match known.state {
@@ -65,6 +65,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         repairs: Default::default(),
         admission: Default::default(),
         readiness: Default::default(),
+        rollouts: None,
     };
     tx.budgets.note_job(&job);
     let id = tx.jobs.insert(job);

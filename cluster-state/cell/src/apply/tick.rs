@@ -16,6 +16,7 @@ use crate::policy::preemptions::end_kept;
 use crate::policy::ready::ready_due;
 use crate::policy::repair::end_waiting;
 use crate::policy::repair_requests::requests_due;
+use crate::policy::rollout::rollout_due;
 use crate::policy::start_deadlines::start_deadline_due;
 use crate::policy::tolerations::end_tolerations;
 use crate::rooms::nominations::Held;
@@ -57,6 +58,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Idle(node) => end_idle(tx, node),
         Timer::StartDeadline(job) => start_deadline_due(tx, job),
         Timer::Ready(job) => ready_due(tx, job),
+        Timer::Rollout(job) => rollout_due(tx, job),
         Timer::Start(task, incarnation) => end_wait_in_place(tx, RunRef { task, incarnation }),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;

@@ -6,7 +6,7 @@
 //!   size of a group    yes                                  where tasks come and go singly: elastic groups, services
 //!   spares, labels and yes                                  yes
 //!     budget of a group
-//!   rest of a group    yes: what has not succeeded of it    no
+//!   rest of a group    yes: what has not succeeded of it    a service: by a rollout; others: no
 //!                      begins anew
 //!   repair, where one has left its domain for a wider one   no
 //!   queue, onDisconnect                                     no
@@ -21,6 +21,7 @@
 mod resize;
 
 use crate::apply::Tx;
+use crate::apply::steps::aims::stop_beyond;
 use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::jobs::{
     arm_deadline, clear_held, clear_nominations, finish_if_done, forget_ready_timeouts, refuse_finished,
@@ -30,8 +31,8 @@ use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
 use crate::apply::steps::names::check_names;
 use crate::apply::steps::offers::{base_shape, clear_offers, leave_line, offer};
 use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
+use crate::apply::steps::revisions::{begin_rollout, end_rollout, next_revision, note_made_anew};
 use crate::apply::steps::run_end::restart_if_down;
-use crate::apply::steps::runs::stop_run;
 use crate::policy::claims::clear_claims;
 use crate::policy::heads::{end_head, end_heads_outstayed};
 use crate::policy::moves::settle_rooms;
@@ -41,7 +42,7 @@ use crate::policy::waiting::check_crowd;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
 use crate::state::repairs::RepairState;
-use crate::state::runs::NO_RUN;
+use crate::state::rollouts::RevisionState;
 use crate::state::shapes::Shape;
 use ohm_model::{
     ClassKind, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
@@ -72,27 +73,106 @@ fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Inde
     if version.is_some_and(|version| version != known.version) {
         return Err(Refusal::Changed { kind: "job".into(), name: spec.name.clone(), version: known.version });
     }
-    let spec = completed(tx, spec, Some(&known.spec))?.into_owned();
-    if spec == *known.spec {
+    update_known(tx, owner, &known, spec)
+}
+
+/// What `owner` asks for of a job that the cell holds is `spec` from now on.
+pub(crate) fn update_known(
+    tx: &mut Tx<'_>,
+    owner: &str,
+    known: &Arc<Job>,
+    spec: &JobSpec,
+) -> Result<JobOutcome, Refusal> {
+    let declared = completed(tx, spec, Some(known.declared()))?.into_owned();
+    if declared == **known.declared() {
         return Ok(JobOutcome::Unchanged(known.id));
     }
-    refuse_finished(&spec.name, known.state)?;
-    check_job(tx, &spec, Some(&known.spec))?;
-    check_update(&known, &spec)?;
+    refuse_finished(&declared.name, known.state)?;
+    check_job(tx, &declared, Some(known.declared()))?;
+    let rolled = rolled(known, &declared);
+    let spec = wanted_now(known, &declared, &rolled);
+    check_update(known, &spec)?;
+    check_rollout(tx, known, &declared, &rolled)?;
     if spec.queue != known.spec.queue {
         check_crowd(tx, &spec.queue)?;
     }
-    let shapes = new_shapes(tx, &known, &spec)?;
-    let fields = changed_fields(&known.spec, &spec);
+    let shapes = new_shapes(tx, known, &spec)?;
+    let fields = changed_fields(known.declared(), &declared);
     tx.tell(EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields });
-    let known = before_update(tx, known, &spec, !shapes.is_empty());
+    let (is_anew, id) = (!shapes.is_empty() || spec.groups.len() != known.groups.len(), known.id);
+    if is_anew {
+        end_rollout(tx, id, RevisionState::Left);
+    }
+    let known = Arc::clone(tx.job(id));
+    let known = before_update(tx, known, &spec, is_anew);
     change_job(tx, &known, spec, shapes);
-    Ok(JobOutcome::Updated(known.id))
+    match (rolled.is_empty(), is_anew) {
+        (false, _) => begin_rollout(tx, id, declared, owner, false),
+        (true, false) => declare(tx, id, declared),
+        (true, true) => note_made_anew(tx, &known, owner),
+    }
+    Ok(JobOutcome::Updated(id))
+}
+
+/// The groups that are made of something else by now, and get there by a rollout: of a service of which something
+/// stands, or that is being rolled out.
+fn rolled(known: &Job, declared: &JobSpec) -> Vec<usize> {
+    let former = known.declared();
+    let names = |spec: &JobSpec| spec.groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
+    let may = known.kind.rolls() && (known.live() > 0 || known.rollout().is_some()) && names(former) == names(declared);
+    let is_rolled = |at: &usize| {
+        let (old, new) = (&former.groups[*at], &declared.groups[*at]);
+        !(*old == as_before(old, new) || is_equal_but_size(old, new)) && !is_elsewhere(old, new)
+    };
+    if may { (0..former.groups.len()).filter(is_rolled).collect() } else { Vec::new() }
+}
+
+/// What is wanted of the job until its rollout has gone on: groups that are rolled out, or are being, stay as they are
+/// but for their sizes.
+fn wanted_now(known: &Job, declared: &JobSpec, rolled: &[usize]) -> JobSpec {
+    let former = known.declared();
+    let mut spec = declared.clone();
+    for (at, asked) in spec.groups.iter_mut().enumerate() {
+        let Some((old, now)) = former.groups.get(at).zip(known.spec.groups.get(at)) else { continue };
+        let stays = *old == as_before(old, asked) || is_equal_but_size(old, asked);
+        if old.name == asked.name && (stays || rolled.contains(&at)) {
+            let beyond = now.count.saturating_sub(old.count);
+            *asked = GroupSpec {
+                count: asked.count.saturating_add(beyond),
+                min_count: asked.min_count,
+                labels: asked.labels.clone(),
+                spares: asked.spares,
+                disruption_budget: asked.disruption_budget.clone(),
+                ..now.clone()
+            };
+        }
+    }
+    spec
+}
+
+fn check_rollout(tx: &mut Tx<'_>, known: &Job, declared: &JobSpec, rolled: &[usize]) -> Result<(), Refusal> {
+    if !rolled.is_empty() && known.admission.round.is_some() {
+        let problem = "nodes were provisioned for what runs; suspend it first, or submit under another name";
+        return Err(Refusal::Invalid { field: "spec.groups".into(), problem: problem.into() });
+    }
+    rolled.iter().try_for_each(|at| base_shape(tx.cell, &declared.name, &declared.groups[*at]).map(drop))
+}
+
+/// A rollout under way goes on by what is asked for by now.
+fn declare(tx: &mut Tx<'_>, id: JobId, declared: JobSpec) {
+    let (declared, now_ms) = (Arc::new(declared), tx.now_ms);
+    let Some(rollouts) = tx.job_mut(id).rollouts.as_mut() else { return };
+    if let Some(last) = rollouts.history.last_mut() {
+        last.spec = Arc::clone(&declared);
+    }
+    if let Some(open) = rollouts.open.as_mut() {
+        (open.declared, open.progress_ms) = (declared, now_ms);
+    }
 }
 
 /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, room
 /// kept for preemptors and as spares, whom it stopped or was stopped for, its ready time-outs. Returns what is left.
-fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
+pub(crate) fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
     let (id, former) = (known.id, &known.spec);
     tx.preemptions.forget_turns_of(id);
     forget_ready_timeouts(tx, id);
@@ -155,7 +235,7 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
     tx.touch_job(id);
     offer(tx, id);
     settle_rooms(tx, id);
-    stop_removed(tx, id);
+    stop_beyond(tx, id, StopCause::ScaledDown);
     let stays = |run: &ohm_model::RunRef| {
         let (at, keeps) = (usize::from(run.task.group.0), spec.on_disconnect == OnDisconnect::Keep);
         let counts = spec.groups.get(at).is_some_and(|group| run.task.task.0 < group.count);
@@ -163,14 +243,6 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
     };
     forget_kept_where(tx, id, |run, _| !stays(run));
     settle_update(tx, known, &spec);
-}
-
-fn stop_removed(tx: &mut Tx<'_>, id: JobId) {
-    let job = tx.job(id);
-    let groups = job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| group.leaving > 0);
-    let removed = groups.flat_map(|(group, spec)| group.tasks.iter().skip(spec.count as usize));
-    let slots: Vec<u32> = removed.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
-    slots.into_iter().for_each(|slot| stop_run(tx, slot, StopCause::ScaledDown));
 }
 
 /// What follows from the new content: state, deadline, repair, and the end of a job whose last tasks were removed.
@@ -220,7 +292,7 @@ fn rearm_give_up(tx: &mut Tx<'_>, known: &Job) {
 }
 
 /// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
-fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
+pub(crate) fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
     if tx.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
         forget_lost_nodes(tx, id);
     }
@@ -385,6 +457,7 @@ fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
         ("spec.onDisconnect.reconcile", old.reconcile != new.reconcile),
         ("spec.repair", old.repair != new.repair),
         ("spec.suspend", old.suspended != new.suspended),
+        ("spec.strategy", old.strategy != new.strategy),
         ("spec.groups", old.groups.len() != new.groups.len()),
     ];
     let changed = fields.iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_string());
@@ -422,7 +495,11 @@ fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, fl
         let former = known.spec.groups.iter().position(|former| former.name == wanted.name);
         let revision = former.map_or(1, |former| {
             let is_other = !known.spec.groups[former].is_made_as(wanted);
-            known.groups[former].revision + u32::from(is_other)
+            match (is_other, &known.rollouts) {
+                (false, _) => known.groups[former].revision,
+                (true, None) => known.groups[former].revision + 1,
+                (true, Some(rollouts)) => next_revision(known, rollouts),
+            }
         });
         let mut group = Group::new(shape, revision, wanted.count, floor);
         let tasks = former.into_iter().flat_map(|former| known.groups[former].tasks.iter());

@@ -30,6 +30,7 @@ pub(crate) fn check_job_sums(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
             ("live", group.live, count(TaskState::Live)),
             ("pending", group.pending.len(), count(TaskState::Pending)),
             ("backing off", group.backing_off, count(TaskState::BackingOff)),
+            ("held", group.held, count(TaskState::Held)),
             ("succeeded", group.succeeded, count(TaskState::Succeeded)),
             ("failed", group.failed, count(TaskState::Failed)),
             ("skipped", group.skipped, count(TaskState::Skipped)),

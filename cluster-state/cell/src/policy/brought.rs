@@ -148,7 +148,7 @@ pub(crate) fn is_kept_for_request(cell: &Cell, labels: &Labels) -> bool {
 
 /// Whether something of the job waits to be placed, or is about to.
 fn waits(cell: &Cell, job: JobId) -> bool {
-    let waits = |group: &Group| !group.pending.is_empty() || group.backing_off > 0 || group.driven > 0;
+    let waits = |group: &Group| !group.pending.is_empty() || group.backing_off + group.held > 0 || group.driven > 0;
     cell.jobs.get(job).is_some_and(|job| job.groups.iter().any(waits))
 }
 

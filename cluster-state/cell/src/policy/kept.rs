@@ -101,11 +101,15 @@ fn fate(cell: &Cell, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {
         return Fate::Ends("its task was taken away");
     };
     match found.state {
-        TaskState::Pending | TaskState::BackingOff if offer_of(cell, job, group, kept.shape).is_none() => {
+        TaskState::Pending | TaskState::BackingOff | TaskState::Held
+            if offer_of(cell, job, group, kept.shape).is_none() =>
+        {
             Fate::Ends("its group has other flavors by now")
         }
-        TaskState::Pending | TaskState::BackingOff if has_room_for(cell, job, run, kept) => Fate::Lives(None),
-        TaskState::Pending | TaskState::BackingOff => Fate::Ends("its node has no room left for it"),
+        TaskState::Pending | TaskState::BackingOff | TaskState::Held if has_room_for(cell, job, run, kept) => {
+            Fate::Lives(None)
+        }
+        TaskState::Pending | TaskState::BackingOff | TaskState::Held => Fate::Ends("its node has no room left for it"),
         TaskState::Live => {
             let Some(standing) = cell.runs.get(found.run) else { return Fate::Lives(None) };
             if !has_room_for(cell, job, run, kept) || !is_good_for(cell, job, run, kept) {
@@ -176,7 +180,7 @@ pub(crate) fn settle_kept(tx: &mut Tx<'_>) {
             let Some(task) = task else { tx.stop("the task of a kept run") };
             let standing = tx.runs.get(task.run).map(|standing| standing.run.incarnation);
             match task.state {
-                TaskState::Pending | TaskState::BackingOff => free.push(*run),
+                TaskState::Pending | TaskState::BackingOff | TaskState::Held => free.push(*run),
                 TaskState::Live if standing == after => waits = true,
                 _ => outrun.push((*run, kept.node)),
             }
@@ -278,9 +282,12 @@ fn end_waiting_of(tx: &mut Tx<'_>, run: RunRef) {
     let job = tx.job_mut(run.task.job);
     let group = &mut job.groups[usize::from(run.task.group.0)];
     let task = &mut group.tasks[run.task.task.0 as usize];
-    if task.state == TaskState::BackingOff {
+    if matches!(task.state, TaskState::BackingOff | TaskState::Held) {
+        match task.state {
+            TaskState::Held => group.held -= 1,
+            _ => group.backing_off -= 1,
+        }
         task.state = TaskState::Pending;
-        group.backing_off -= 1;
         group.pending.insert(run.task.task.0, 1);
     }
 }

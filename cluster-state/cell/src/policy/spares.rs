@@ -64,7 +64,7 @@ impl Job {
     /// Whether spares are to be sought now: some are missing, and no task waits to be placed, soon or now.
     pub fn seeks_spares(&self) -> bool {
         let waits = |group: &crate::state::jobs::Group| {
-            let idle = group.pending.is_empty() && group.backing_off == 0;
+            let idle = group.pending.is_empty() && group.backing_off + group.held == 0;
             !(idle && group.lost.is_empty() && group.moving.is_empty() && group.leaving == 0)
         };
         (0..self.groups.len()).any(|group| self.spares_missing(group) > 0) && !self.groups.iter().any(waits)

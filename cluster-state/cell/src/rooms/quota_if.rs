@@ -164,7 +164,7 @@ fn kept_request(cell: &Cell, job: &Job, (need, wanted): (PreemptionNeed, &[u32])
         _ if !job.reserved.is_empty() => Charges::new(),
         PreemptionNeed::Quota => wanted_request(cell, job, wanted),
         PreemptionNeed::Room => {
-            let waits = |group: &Group| group.pending.len() + group.backing_off;
+            let waits = |group: &Group| group.pending.len() + group.backing_off + group.held;
             let groups = job.groups.iter().zip(wanted);
             summed(cell, groups.map(|(group, kept)| (group.shape, i64::from((*kept).min(waits(group))))))
         }

@@ -114,9 +114,12 @@ impl Cell {
     pub fn runs_to_leave<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Run> + 'a {
         let leaves_any = job.repairs.unhealthy.iter().any(|entry| entry.cause != UnhealthyCause::Lost);
         let groups = job.groups.iter().filter(move |group| leaves_any && group.live > 0);
-        let runs = groups.flat_map(|group| group.tasks.iter().filter(|task| task.run != NO_RUN));
-        let leaves = |run: &&Run| run.stop.is_none() && self.leave_cause(run.shape, run.node).is_some();
-        runs.filter_map(|task| self.runs.get(task.run)).filter(leaves)
+        // Room elsewhere is that of what is placed now: a run of another revision is replaced by its rollout instead.
+        let runs = groups.flat_map(move |group| {
+            let live = group.tasks.iter().filter(|task| task.run != NO_RUN);
+            live.filter_map(|task| self.runs.get(task.run)).filter(|run| run.revision == group.revision)
+        });
+        runs.filter(|run| run.stop.is_none() && self.leave_cause(run.shape, run.node).is_some())
     }
 
     /// How many tasks of a group of `job` may be on the move at the same time for one of them to leave `node`. Nothing

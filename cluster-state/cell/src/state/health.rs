@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct RunHealth {
     /// Whether it is ready; never before it runs.
     pub ready: bool,
+    /// Since when, in stamped time; 0 while it is not.
+    pub ready_ms: u64,
     /// The number of the last word of its node about that; 0 before the first.
     pub number: u64,
     /// Why it is not ready, for people: which probe failed, and how. Empty while nothing has.

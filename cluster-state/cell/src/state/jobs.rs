@@ -4,6 +4,7 @@ use crate::state::admission::Admission;
 use crate::state::flavors::Charges;
 use crate::state::ready::Readiness;
 use crate::state::repairs::Repairs;
+use crate::state::rollouts::Rollouts;
 use crate::state::runs::NO_RUN;
 use ohm_model::{
     ClassKind, Exit, FlavorChoice, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
@@ -48,6 +49,8 @@ pub enum TaskState {
     Pending,
     /// Waits for its back-off to pass.
     BackingOff,
+    /// Waits until a rollout lets it be placed: tasks of another revision come first.
+    Held,
     /// Has a live run.
     Live,
     /// Did what it was asked to.
@@ -122,6 +125,8 @@ pub struct Group {
     pub pending: RangeSet,
     /// How many wait for their back-off.
     pub backing_off: u32,
+    /// How many a rollout keeps from being placed.
+    pub held: u32,
     /// How many have a live run.
     pub live: u32,
     /// How many of those were reported to run.
@@ -167,6 +172,7 @@ impl Group {
             tasks: (0..count).map(|_| Task::new(floor)).collect(),
             pending: RangeSet::all(count),
             backing_off: 0,
+            held: 0,
             live: 0,
             running: 0,
             unready: 0,
@@ -315,6 +321,8 @@ pub struct Job {
     pub admission: Admission,
     /// Whether what is placed of it runs in time.
     pub readiness: Readiness,
+    /// What it was made of before, and how it gets from one revision to the next; nothing where it was never changed.
+    pub rollouts: Option<Box<Rollouts>>,
 }
 
 impl Job {

@@ -17,7 +17,7 @@ pub(crate) fn whole_request(cell: &Cell, job: &Job) -> Charges {
 
 /// What the tasks of `job` that wait, be it for their back-off, ask for together.
 pub(crate) fn waiting_request(cell: &Cell, job: &Job) -> Charges {
-    let waiting = |group: &Group| i64::from(group.pending.len() + group.backing_off);
+    let waiting = |group: &Group| i64::from(group.pending.len() + group.backing_off + group.held);
     summed(cell, job.groups.iter().map(|group| (group.shape, waiting(group))))
 }
 

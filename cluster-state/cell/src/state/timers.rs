@@ -45,6 +45,8 @@ pub(crate) enum Timer {
     StartDeadline(JobId),
     /// A job may not be ready in time, or may have waited for long enough because it was not.
     Ready(JobId),
+    /// A rollout may go on, or have stalled.
+    Rollout(JobId),
     /// A run that waits where it is because an earlier attempt failed its probes may be started.
     Start(TaskRef, Incarnation),
 }

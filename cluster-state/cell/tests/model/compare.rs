@@ -201,6 +201,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
         let phase = match task_found.state {
             TaskState::Pending => Phase::Pending,
             TaskState::BackingOff => Phase::BackingOff,
+            TaskState::Held => return Err("a task is held, and nothing is rolled out here".into()),
             TaskState::Live => Phase::Live,
             TaskState::Succeeded => Phase::Succeeded,
             TaskState::Failed => Phase::Failed,

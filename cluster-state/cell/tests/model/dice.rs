@@ -236,6 +236,7 @@ impl World {
                 ..RepairSpec::default()
             },
             suspended: self.dice.chance(50),
+            strategy: None,
         }
     }
 

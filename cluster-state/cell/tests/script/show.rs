@@ -444,6 +444,7 @@ fn verb(command: &Command) -> &'static str {
         Command::SubmitJobs { .. } => "submit",
         Command::UpdateJob { .. } => "update",
         Command::CancelJob { .. } => "cancel",
+        Command::Rollout { .. } => "rollout",
         Command::SuspendJob { .. } => "suspend",
         Command::ResumeJob { .. } => "resume",
         Command::ForgetJob { .. } => "forget",

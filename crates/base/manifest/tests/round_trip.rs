@@ -342,6 +342,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 },
                 repair,
                 suspended,
+                strategy: None,
             };
             for at in 0..job.groups.len() {
                 if job.neighbours_problem(at).is_some() {

@@ -32,6 +32,11 @@ impl ClassKind {
         self != ClassKind::Service
     }
 
+    /// Whether a job gets from one revision to the next by a rollout.
+    pub fn rolls(self) -> bool {
+        self == ClassKind::Service
+    }
+
     /// The built-in class that is like this.
     pub fn class(self) -> Class {
         match self {

@@ -204,6 +204,13 @@ pub enum Command {
         /// By name.
         name: String,
     },
+    /// Pauses, resumes or promotes the rollout of a service, or takes it back.
+    Rollout {
+        /// By name.
+        name: String,
+        /// What is to happen.
+        action: crate::rollout::RolloutAction,
+    },
     /// A scheduler's plan.
     Commit(Transaction),
     /// Adds or changes a queue or cohort.

@@ -495,4 +495,6 @@ pub enum EventKind {
     Unhealthy(crate::probe::UnhealthyEvent),
     /// A job has to leave its nodes, and stays as long as a disruption budget has nothing left.
     HeldByBudget(crate::budget::BudgetEvent),
+    /// A service gets from one revision to the next.
+    Rollout(crate::rollout::RolloutEvent),
 }

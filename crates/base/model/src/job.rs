@@ -6,6 +6,7 @@ use crate::host_port::HostPort;
 use crate::neighbours::{NEIGHBOUR_TERMS_MAX, Neighbours};
 use crate::probe::Probes;
 use crate::resources::{Amounts, display, is_extended};
+use crate::rollout::RolloutStrategy;
 use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
 use crate::topology::{TopologyRequest, TopologySlice};
 use serde::{Deserialize, Serialize};
@@ -125,12 +126,19 @@ pub struct JobSpec {
     pub repair: RepairSpec,
     /// Submitted but not to be placed yet.
     pub suspended: bool,
+    /// How a service gets from one revision to the next; nothing where it does not say.
+    pub strategy: Option<Box<RolloutStrategy>>,
 }
 
 impl JobSpec {
     /// The queue or subqueue that its document names.
     pub fn named_queue(&self) -> &str {
         if self.subqueue.is_empty() { &self.queue } else { &self.subqueue }
+    }
+
+    /// How it gets from one revision to the next.
+    pub fn strategy(&self) -> RolloutStrategy {
+        self.strategy.as_deref().copied().unwrap_or_default()
     }
 
     /// What is wrong with the rules of group `at` about other tasks, if anything is.
@@ -170,6 +178,7 @@ impl JobSpec {
             reconcile: Reconcile::Newer,
             repair: RepairSpec::default(),
             suspended: false,
+            strategy: None,
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod provisioning;
 pub mod queue;
 pub mod ready;
 pub mod resources;
+pub mod rollout;
 pub mod run;
 mod scale;
 pub mod selector;
@@ -76,6 +77,7 @@ pub use queue::{
 };
 pub use ready::{ReadyTimeout, ReadyTimeoutEvent};
 pub use resources::{Amounts, UnitKind};
+pub use rollout::{REVISIONS_MAX, RolloutAction, RolloutEvent, RolloutKind, RolloutStep, RolloutStrategy};
 pub use run::{Exit, GRACE_MS_MAX, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};

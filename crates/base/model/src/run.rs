@@ -107,6 +107,8 @@ pub enum StopCause {
     QueueHeld,
     /// Its job was not ready in the time that its queue gives.
     ReadyTimeout,
+    /// Its job rolls out another revision, or has done so and needs it no more.
+    RolledOut,
 }
 
 impl StopCause {

@@ -8,6 +8,7 @@ use crate::preemption::PreemptionEvent;
 use crate::probe::{ReadinessEvent, UnhealthyEvent};
 use crate::queue::QueueStopEvent;
 use crate::ready::ReadyTimeoutEvent;
+use crate::rollout::RolloutEvent;
 
 /// Whom an event is about, as far as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,7 @@ impl EventKind {
             | EventKind::QueueStop(QueueStopEvent { job, name, .. })
             | EventKind::ReadyTimeout(ReadyTimeoutEvent { job, name, .. })
             | EventKind::HeldByBudget(BudgetEvent { job, name, .. })
+            | EventKind::Rollout(RolloutEvent { job, name, .. })
             | EventKind::CheckChanged { job, name, .. }
             | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }

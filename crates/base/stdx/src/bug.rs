@@ -113,6 +113,10 @@ pub enum Bug {
     ChargeRestarts,
     /// Drains, moves and preemption stop tasks whatever their budgets say.
     IgnoreBudget,
+    /// A rollout stops one task more than it may.
+    RolloutBelow,
+    /// What is lost while a rollout is under way is placed again as its target.
+    RestoreAsTarget,
     /// Planners and the judge see half of what is left of a quota.
     HideQuota,
     /// Where room is held for others, the whole node is.
@@ -180,7 +184,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 81] = [
+    pub const ALL: [Bug; 83] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -232,6 +236,8 @@ impl Bug {
         Bug::RestartNobody,
         Bug::ChargeRestarts,
         Bug::IgnoreBudget,
+        Bug::RolloutBelow,
+        Bug::RestoreAsTarget,
         Bug::HideQuota,
         Bug::HoldTooMuch,
         Bug::StartLate,

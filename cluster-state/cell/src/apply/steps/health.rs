@@ -11,8 +11,8 @@ use ohm_model::{EventKind, Exit, MESSAGE_CHARS_MAX, OnUnhealthy, ReadinessEvent,
 
 /// The run in `slot` runs now. Says whether it is ready with that; where probes have to say so it is not.
 pub(crate) fn begin_health(tx: &mut Tx<'_>, slot: u32) -> bool {
-    let task = tx.run(slot).run.task;
-    let spec = &tx.job(task.job).spec.groups[usize::from(task.group.0)];
+    let (task, revision) = (tx.run(slot).run.task, tx.run(slot).revision);
+    let spec = tx.job(task.job).content(usize::from(task.group.0), revision);
     let gates = spec.task.probes.as_ref().is_some_and(|probes| probes.gates_readiness());
     if gates || tx.run(slot).health.is_some() {
         tx.run_mut(slot).health = gates.then(Box::default);
@@ -33,7 +33,9 @@ pub(crate) fn run_ready(tx: &mut Tx<'_>, slot: u32, ready: bool, number: u64, me
     let message: String = message.chars().take(MESSAGE_CHARS_MAX).filter(|_| !ready).collect();
     let is_news = was_ready != ready || (was_silent && !message.is_empty());
     let starts_ms = known.starts_ms;
-    let health = RunHealth { ready, number, message: message.clone(), starts_ms };
+    let since_ms = if was_ready { known.ready_ms } else { tx.now_ms };
+    let ready_ms = if ready { since_ms } else { 0 };
+    let health = RunHealth { ready, ready_ms, number, message: message.clone(), starts_ms };
     tx.run_mut(slot).health = Some(Box::new(health));
     note_healthy(tx, slot, was_healthy);
     if !is_news {
@@ -52,9 +54,9 @@ pub(crate) fn run_ready(tx: &mut Tx<'_>, slot: u32, ready: bool, number: u64, me
     }
 }
 
-/// Whether the end of a task of group `at` counts against its retries.
-pub(crate) fn counts(job: &Job, at: usize, exit: Exit) -> bool {
-    let probes = job.spec.groups[at].task.probes.as_ref();
+/// Whether the end of a task of group `at`, which was of this revision, counts against its retries.
+pub(crate) fn counts(job: &Job, (at, revision): (usize, u32), exit: Exit) -> bool {
+    let probes = job.content(at, revision).task.probes.as_ref();
     let is_ignored = exit == Exit::Unhealthy && probes.is_some_and(|probes| probes.on_unhealthy == OnUnhealthy::Ignore);
     exit.is_charged() && !is_ignored
 }

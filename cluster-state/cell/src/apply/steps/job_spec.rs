@@ -145,6 +145,7 @@ pub(crate) fn check_job(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) ->
         }
     }
     check_widening(cell, spec)?;
+    check_strategy(kind, spec)?;
     if let Some(problem) = (0..spec.groups.len()).find_map(|at| spec.neighbours_problem(at)) {
         return invalid("spec.groups", problem);
     }
@@ -170,6 +171,22 @@ fn check_widening(cell: &Cell, spec: &JobSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// How a service gets from one revision to the next; nothing else has a strategy.
+fn check_strategy(kind: ClassKind, spec: &JobSpec) -> Result<(), Refusal> {
+    let Some(strategy) = &spec.strategy else { return Ok(()) };
+    let invalid = |field: String, problem| Err(Refusal::Invalid { field, problem });
+    if !kind.rolls() {
+        return invalid(
+            "spec.strategy".into(),
+            "is for services; a job of this class is suspended to be changed".into(),
+        );
+    }
+    match strategy.problem() {
+        Some((field, problem)) => invalid(format!("spec.strategy.{field}"), problem),
+        None => Ok(()),
+    }
+}
+
 fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
     let field = |name: &str| format!("spec.groups[{at}].{name}");
     let invalid = |name: &str, problem: String| Err(Refusal::Invalid { field: field(name), problem });
@@ -192,7 +209,8 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     if let Some(problem) = group.limits.iter().find_map(wrong) {
         return invalid("limits", problem);
     }
-    let too_much = |amount: &i64| amount.checked_mul(i64::from(group.count)).is_none();
+    // A rollout may double it.
+    let too_much = |amount: &i64| amount.checked_mul(2 * i64::from(group.count)).is_none();
     if let Some((name, _)) = group.requests.iter().find(|(_, amount)| too_much(amount)) {
         return invalid("requests", format!("{name} times count is more than any cell can hold"));
     }

@@ -67,12 +67,12 @@ pub(crate) fn finish_job(tx: &mut Tx<'_>, job: JobId, finish: Finish, reason: St
     found.finished_ms = now_ms.max(1);
     for group in &mut found.groups {
         for index in 0..group.tasks.len() {
-            if matches!(group.tasks[index].state, TaskState::Pending | TaskState::BackingOff) {
+            if matches!(group.tasks[index].state, TaskState::Pending | TaskState::BackingOff | TaskState::Held) {
                 group.tasks[index].state = TaskState::Stopped;
             }
         }
         group.pending = Default::default();
-        group.backing_off = 0;
+        (group.backing_off, group.held) = (0, 0);
     }
     let ttl_ms = found.spec.ttl_seconds_after_finished.saturating_mul(1000).max(FORGET_MS_MIN);
     let forget_ms = now_ms.saturating_add(ttl_ms);

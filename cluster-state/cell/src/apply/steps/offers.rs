@@ -81,7 +81,7 @@ pub(crate) fn clear_offers(tx: &mut Tx<'_>, id: JobId) {
 
 /// The shapes that the queue offers to a group, and true; where it names no flavors, or none suits, the one that the
 /// group has then.
-fn shapes_of(tx: &mut Tx<'_>, (id, at): (JobId, usize)) -> (Vec<Shape>, bool) {
+pub(crate) fn shapes_of(tx: &mut Tx<'_>, (id, at): (JobId, usize)) -> (Vec<Shape>, bool) {
     let job = Arc::clone(tx.job(id));
     let Ok(base) = base_shape(tx.cell, &job.spec.name, &job.spec.groups[at]) else {
         tx.stop("the resources of a group")

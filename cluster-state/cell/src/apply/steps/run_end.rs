@@ -19,6 +19,7 @@ use crate::state::timers::Timer;
 use ohm_model::{
     ClassKind, EventKind, Exit, Incarnation, MESSAGE_CHARS_MAX, NodeHealth, NodeId, StopCause, UnhealthyEvent,
 };
+use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
@@ -57,6 +58,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     }
     let moves = job.groups[usize::from(group)].moving.contains(task, 1);
     let end = settle_task(job, &run, exit, now_ms);
+    note_revision_lost(job, &run);
     if let Some(past) = past {
         job.remember(past);
     }
@@ -93,6 +95,19 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
         finish_if_done(tx, job_id);
     } else if state == JobState::Active && live == 0 {
         tell_state(tx, job_id, "");
+    }
+}
+
+/// A task that waits because nobody wished it is placed again as the revision that it was of.
+fn note_revision_lost(job: &mut Job, run: &Run) {
+    let (at, index) = (usize::from(run.run.task.group.0), run.run.task.task.0);
+    let Some(rollout) = job.rollouts.as_mut().and_then(|rollouts| rollouts.open.as_mut()) else { return };
+    let state = job.groups[at].tasks.get(index as usize).map(|task| task.state);
+    let waits = matches!(state, Some(TaskState::Pending | TaskState::BackingOff));
+    let group = &mut rollout.groups[at];
+    let is_old = run.revision != group.target && run.stop != Some(StopCause::RolledOut);
+    if waits && is_old && !bug::is_planted(Bug::RestoreAsTarget) {
+        group.restore.insert(index, run.revision);
     }
 }
 
@@ -141,7 +156,7 @@ enum TaskEnd {
 /// ended by a probe ───────▶ as failed unless it starts again in place; not charged by `onUnhealthy: Ignore`
 /// ```
 fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
-    let counts = counts(job, usize::from(run.run.task.group.0), exit);
+    let counts = counts(job, (usize::from(run.run.task.group.0), run.revision), exit);
     let (spec, state, job_kind) = (&job.spec, job.state, job.kind);
     let group = &mut job.groups[usize::from(run.run.task.group.0)];
     let index = run.run.task.task.0;
@@ -275,7 +290,7 @@ fn restart_unhealthy(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> b
     let (group, is_service) = (&job.groups[at], job.kind == ClassKind::Service);
     let stays = job.state == JobState::Active && tx.record(run.node).health != NodeHealth::Lost;
     let is_same = (run.shape, run.revision) == (group.shape, group.revision);
-    let counts = counts(job, at, exit);
+    let counts = counts(job, (at, group.revision), exit);
     let is_last = counts && !is_service && group.tasks[index as usize].failures >= job.spec.retries;
     if !stays || !is_same || is_last {
         return false;

@@ -5,7 +5,7 @@ use ohm_model::Incarnation;
 
 impl Group {
     /// Takes tasks away at the end, or adds some; tasks that were left out at the start wait again.
-    pub(super) fn resize(&mut self, old: u32, count: u32, floor: Incarnation) {
+    pub(crate) fn resize(&mut self, old: u32, count: u32, floor: Incarnation) {
         if count == old {
             return;
         }
@@ -55,6 +55,7 @@ impl Group {
             }
             TaskState::Pending => self.pending.remove(index, 1),
             TaskState::BackingOff => self.backing_off -= 1,
+            TaskState::Held => self.held -= 1,
             TaskState::Succeeded => self.succeeded -= 1,
             TaskState::Failed => self.failed -= 1,
             TaskState::Skipped => self.skipped -= 1,

@@ -206,6 +206,7 @@ fn task_state(task: &Task, run: Option<&Run>) -> &'static str {
         (TaskState::Live, None) => "placed",
         (TaskState::Pending, _) => "pending",
         (TaskState::BackingOff, _) => "backingOff",
+        (TaskState::Held, _) => "held",
         (TaskState::Succeeded, _) => "succeeded",
         (TaskState::Failed, _) => "failed",
         (TaskState::Skipped, _) => "skipped",

@@ -15,6 +15,7 @@ mod preemption;
 mod profiles;
 mod queues;
 mod ready;
+mod rollouts;
 mod sessions;
 mod status;
 mod subqueues;

@@ -30,6 +30,7 @@ pub(super) fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::RepairFailed => "repairFailed",
         StopCause::Drained => "drained",
         StopCause::ScaledDown => "scaledDown",
+        StopCause::RolledOut => "rolledOut",
         StopCause::Restarted => "restarted",
         StopCause::CapacityRevoked => "capacityRevoked",
         StopCause::Reconciled => "reconciled",

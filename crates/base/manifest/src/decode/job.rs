@@ -78,6 +78,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         reconcile,
         repair,
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
+        strategy: None,
     })
 }
 
