@@ -12,6 +12,7 @@ mod preemptions;
 mod quota;
 mod ready;
 mod repairs;
+mod rollouts;
 mod runs;
 mod shapes;
 mod spares;

@@ -6,6 +6,7 @@ use crate::check::claims::check_claims;
 use crate::check::heads::check_head;
 use crate::check::ready::check_readiness;
 use crate::check::repairs::check_repair;
+use crate::check::rollouts::check_rollout;
 use crate::check::spares::check_spares;
 use crate::check::start_deadlines::check_start_deadline;
 use crate::check::stops::check_stop;
@@ -79,6 +80,7 @@ pub(crate) fn check_job_promises(cell: &Cell, job: &Job, broken: &mut Vec<String
     check_stop(cell, job, broken);
     check_start_deadline(cell, job, broken);
     check_readiness(cell, job, broken);
+    check_rollout(cell, job, broken);
     let closed = job.state != JobState::Active;
     if !matches!(job.state, JobState::Finished(_)) && cell.profiles.kind(job.spec.class) != Some(job.kind) {
         let (name, class) = (&job.spec.name, job.spec.class);

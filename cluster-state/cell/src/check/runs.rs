@@ -28,8 +28,9 @@ pub(crate) fn sweep_run(cell: &Cell, slot: u32, run: &Run, broken: &mut Vec<Stri
 /// Of a run that runs something is known of its readiness exactly where probes decide about that. One that waits in
 /// place is looked at when it has waited for long enough.
 fn check_health(cell: &Cell, run: &Run, broken: &mut Vec<String>) {
-    let specs = cell.jobs.get(run.run.task.job).map(|job| &job.spec.groups);
-    let probes = specs.and_then(|specs| specs.get(usize::from(run.run.task.group.0))?.task.probes.as_ref());
+    let at = usize::from(run.run.task.group.0);
+    let job = cell.jobs.get(run.run.task.job).filter(|job| at < job.groups.len());
+    let probes = job.and_then(|job| job.content(at, run.revision).task.probes.as_ref());
     let gates = probes.is_some_and(|probes| probes.gates_readiness());
     if run.started_ms != 0 && run.health.is_some() != gates {
         broken.push(format!("run {} runs with {:?}, and probes {probes:?}", run.run, run.health));

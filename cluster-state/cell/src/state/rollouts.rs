@@ -46,6 +46,8 @@ pub struct Revision {
     pub owner: Arc<str>,
     /// What became of it.
     pub state: RevisionState,
+    /// Whether it was complete once: it is good, as far as anybody knows.
+    pub proven: bool,
 }
 
 /// How far a group has come.
@@ -125,11 +127,11 @@ impl Rollouts {
         found.filter_map(|known| known.spec.groups.get(at)).next()
     }
 
-    /// The last revision before the present one that was complete; else the one before the present one.
+    /// The last revision before the present one that was complete once; else the one before the present one.
     pub fn stable(&self) -> Option<&Revision> {
         let earlier = &self.history[..self.history.len().saturating_sub(1)];
-        let complete = earlier.iter().rev().find(|revision| revision.state == RevisionState::Complete);
-        complete.or(earlier.last())
+        let proven = earlier.iter().rev().find(|revision| revision.proven);
+        proven.or(earlier.last())
     }
 }
 

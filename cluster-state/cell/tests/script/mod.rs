@@ -7,6 +7,7 @@ mod health;
 mod neighbours;
 mod parse;
 mod profiles;
+mod rollouts;
 mod shares;
 mod show;
 mod transaction;
@@ -115,6 +116,10 @@ impl Script {
             "update" => {
                 let version = words.option("version").map(|version| Index(version.parse().unwrap()));
                 Command::UpdateJob { spec: Box::new(words.job()), version }
+            }
+            "rollout" => {
+                let (name, action) = words.rollout();
+                Command::Rollout { name, action }
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),

@@ -120,7 +120,7 @@ impl<'a> Words<'a> {
             reconcile: Reconcile::Newer,
             repair: RepairSpec::default(),
             suspended: self.flag("suspended"),
-            strategy: None,
+            strategy: self.strategy(),
         };
         job.labels = self.all("label:").into_iter().map(pair).collect();
         if self.option("disconnect") == Some("keep") {

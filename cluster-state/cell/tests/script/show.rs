@@ -86,6 +86,7 @@ impl Script {
                 format!("{} not ready in {} s, {} of {limit}, until {until_ms}", late.name, late.seconds, late.attempt)
             }
             EventKind::Readiness(_) | EventKind::Unhealthy(_) => self.health_event(kind),
+            EventKind::Rollout(told) => super::rollouts::rollout_event(told),
             EventKind::FlavorsAssigned { name, groups, .. } => format!("{name} has flavors {groups:?}"),
             EventKind::JobUpdated { name, owner, fields, .. } => {
                 format!("{owner} updated {name}: {}", fields.join(", "))
@@ -249,6 +250,7 @@ impl Script {
         }
         self.admission_text(job, &mut text);
         self.repair_text(job, &mut text);
+        self.rollout_text(job, &mut text);
         for (run, kept) in self.cell.kept().of_job(job.id) {
             let back = match kept.back {
                 None => "is away".to_string(),

@@ -210,7 +210,8 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
         return invalid("limits", problem);
     }
     // A rollout may double it.
-    let too_much = |amount: &i64| amount.checked_mul(2 * i64::from(group.count)).is_none();
+    let most = i64::from(group.count) * if kind.rolls() { 2 } else { 1 };
+    let too_much = |amount: &i64| amount.checked_mul(most).is_none();
     if let Some((name, _)) = group.requests.iter().find(|(_, amount)| too_much(amount)) {
         return invalid("requests", format!("{name} times count is more than any cell can hold"));
     }

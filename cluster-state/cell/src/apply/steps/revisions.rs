@@ -14,6 +14,7 @@ pub(crate) fn begin_rollout(tx: &mut Tx<'_>, id: JobId, declared: JobSpec, by: &
     let job = Arc::clone(tx.job(id));
     let mut rollouts = job.rollouts.as_deref().cloned().unwrap_or_else(|| first_revision(&job));
     let targets = targets(&job, &rollouts, &declared);
+    let is_proven = rollouts.history.iter().any(|revision| revision.groups == targets && revision.proven);
     let declared = Arc::new(declared);
     let was_complete =
         rollouts.history.iter().any(|revision| revision.groups == targets && revision.state == RevisionState::Complete);
@@ -24,7 +25,7 @@ pub(crate) fn begin_rollout(tx: &mut Tx<'_>, id: JobId, declared: JobSpec, by: &
         best: (0, 0, u32::MAX),
     });
     // One that was complete once needs no canaries.
-    let needs_canaries = declared.strategy().canary > 0 && !reverts && !was_complete && job.live() > 0;
+    let needs_canaries = declared.strategy().canary > 0 && !reverts && !is_proven && job.live() > 0;
     rollouts.open = Some(Rollout {
         number,
         since_ms: tx.now_ms,
@@ -53,6 +54,7 @@ fn first_revision(job: &Job) -> Rollouts {
         since_ms: job.submitted_ms,
         owner: Arc::clone(&job.owner),
         state: RevisionState::Complete,
+        proven: true,
     };
     Rollouts { history: vec![first], open: None }
 }
@@ -82,7 +84,8 @@ fn note_revision(rollouts: &mut Rollouts, groups: &[u32], spec: Arc<JobSpec>, (b
     let highest = rollouts.history.iter().map(|revision| revision.number).max().unwrap_or(0);
     let newest = groups.iter().copied().max().unwrap_or(0).max(highest + 1);
     let known = rollouts.history.iter().position(|revision| revision.groups == groups);
-    let number = known.map_or(newest, |at| rollouts.history.remove(at).number);
+    let known = known.map(|at| rollouts.history.remove(at));
+    let number = known.as_ref().map_or(newest, |known| known.number);
     rollouts.history.push(Revision {
         number,
         groups: groups.to_vec(),
@@ -90,6 +93,7 @@ fn note_revision(rollouts: &mut Rollouts, groups: &[u32], spec: Arc<JobSpec>, (b
         since_ms: now_ms,
         owner: by.into(),
         state: RevisionState::Rolling,
+        proven: known.is_some_and(|known| known.proven),
     });
     number
 }
@@ -135,7 +139,10 @@ pub(crate) fn end_rollout(tx: &mut Tx<'_>, id: JobId, state: RevisionState) {
     (0..job.groups.len()).for_each(|at| hold_tasks(tx, (id, at), |_| false));
     if let Some(rollouts) = tx.job_mut(id).rollouts.as_mut() {
         rollouts.open = None;
-        rollouts.history.iter_mut().rev().take(1).for_each(|revision| revision.state = state);
+        if let Some(last) = rollouts.history.last_mut() {
+            last.state = state;
+            last.proven |= state == RevisionState::Complete;
+        }
     }
     tx.touch_job(id);
 }
@@ -150,7 +157,9 @@ pub(crate) fn note_made_anew(tx: &mut Tx<'_>, known: &Job, by: &str) {
     let is_other = rollouts.history.last().is_none_or(|last| last.groups != groups);
     if same_groups && is_other {
         note_revision(&mut rollouts, &groups, Arc::clone(&job.spec), (by, now_ms));
-        rollouts.history.iter_mut().rev().take(1).for_each(|revision| revision.state = RevisionState::Complete);
+        if let Some(last) = rollouts.history.last_mut() {
+            (last.state, last.proven) = (RevisionState::Complete, true);
+        }
         forget_revisions(tx, &job, &mut rollouts);
     }
     // Runs and revisions are named by the place of their group.
