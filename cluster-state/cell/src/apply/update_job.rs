@@ -98,11 +98,11 @@ pub(crate) fn update_known(
     }
     let shapes = new_shapes(tx, known, &spec)?;
     let fields = changed_fields(known.declared(), &declared);
-    tx.tell(EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields });
     let (is_anew, id) = (!shapes.is_empty() || spec.groups.len() != known.groups.len(), known.id);
     if is_anew {
         end_rollout(tx, id, RevisionState::Left);
     }
+    tx.tell(EventKind::JobUpdated { job: id, name: spec.name.clone(), owner: owner.into(), fields });
     let known = Arc::clone(tx.job(id));
     let known = before_update(tx, known, &spec, is_anew);
     change_job(tx, &known, spec, shapes);

@@ -279,7 +279,19 @@ impl World {
         self.update_of(spec)
     }
 
-    fn update_of(&mut self, spec: JobSpec) -> Command {
+    /// The plain model knows nothing of rollouts: a service of which something stands changes its sizes alone.
+    fn update_of(&mut self, mut spec: JobSpec) -> Command {
+        let known = self.cell.jobs().find(&spec.name).filter(|job| job.kind.rolls() && job.live() > 0);
+        for (group, now) in spec.groups.iter_mut().zip(known.iter().flat_map(|job| &job.spec.groups)) {
+            let is_there =
+                (&group.name, &group.topology, &group.place_with) == (&now.name, &now.topology, &now.place_with);
+            if is_there {
+                let sized = group.clone();
+                *group = now.clone();
+                (group.count, group.min_count, group.spares) = (sized.count, sized.min_count, sized.spares);
+                (group.labels, group.disruption_budget) = (sized.labels, sized.disruption_budget);
+            }
+        }
         Command::UpdateJob { spec: Box::new(spec), version: None }
     }
 
