@@ -4,7 +4,9 @@
 use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, Taint, TopologySpec};
+use ohm_model::{
+    EventKind, GroupSpec, Incarnation, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, Taint, TopologySpec,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node.
@@ -54,6 +56,16 @@ pub(crate) struct Books {
     succeeded: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
     /// Tasks whose run came back with its node and lives on, or started again in place.
     returned: BTreeMap<(JobId, u16, u32), Return>,
+    /// What groups were made of so far, the present last.
+    made: BTreeMap<(JobId, u16), Vec<GroupSpec>>,
+    /// What each task was made of last, among those.
+    made_last: BTreeMap<(JobId, u16, u32), usize>,
+    /// What attempts were made of that are over, and might come back with their node.
+    ended: BTreeMap<(JobId, u16, u32, Incarnation), usize>,
+    /// What tasks are made of that are about to stand again where they stood.
+    returning: BTreeMap<(JobId, u16, u32), usize>,
+    /// What owners ask for, of jobs that are wanted otherwise for the moment.
+    declared: BTreeMap<JobId, JobSpec>,
 }
 
 impl Books {
@@ -73,16 +85,43 @@ impl Books {
             Fact::Registered { at_ms, node, spec } => self.register(at_ms, node, spec),
             Fact::Submitted { job, spec, endless } => {
                 self.jobs.insert(job, spec.clone());
+                self.note_made(job, spec);
                 if endless {
                     self.endless.insert(job);
                 }
             }
-            Fact::Updated { job, spec, .. } => self.update(job, spec),
+            Fact::Updated { job, spec, declared, .. } => {
+                self.update(job, spec);
+                self.note_made(job, spec);
+                self.declared.remove(&job);
+                self.declared.extend((spec != declared).then(|| (job, declared.clone())));
+            }
             Fact::Happened { kind, .. } => {
                 self.note_event(kind);
                 self.note_ailment(kind);
             }
         }
+    }
+
+    /// The present content of the groups of a job is the last one.
+    fn note_made(&mut self, job: JobId, spec: &JobSpec) {
+        for (at, group) in (0u16..).zip(&spec.groups) {
+            let known = self.made.entry((job, at)).or_default();
+            if known.last().is_none_or(|last| !last.is_made_as(group)) {
+                known.push(group.clone());
+            }
+        }
+    }
+
+    /// What a task is made of, or was when it stood last: what its group was made of when it was placed.
+    pub(crate) fn made_of(&self, job: JobId, group: u16, task: u32) -> Option<&GroupSpec> {
+        self.made.get(&(job, group))?.get(*self.made_last.get(&(job, group, task))?)
+    }
+
+    /// How many tasks the owner of a job asks for in a group.
+    pub(crate) fn declared_count(&self, job: JobId, group: u16) -> u32 {
+        let spec = self.declared.get(&job).or_else(|| self.jobs.get(&job));
+        spec.and_then(|spec| spec.groups.get(usize::from(group))).map_or(0, |group| group.count)
     }
 
     fn register(&mut self, at_ms: u64, node: NodeId, spec: &NodeSpec) {
@@ -134,22 +173,32 @@ impl Books {
     fn note_event(&mut self, kind: &EventKind) {
         match kind {
             EventKind::Placed { job, group, first, count, node } => {
+                let present = self.made.get(&(*job, *group)).map_or(0, |made| made.len().saturating_sub(1));
                 let standing = Standing { node: *node, stopping: false };
-                let tasks = self.live.entry((*job, *group)).or_default();
-                tasks.extend((*first..first + count).map(|task| (task, standing)));
+                for task in *first..first + count {
+                    let made = self.returning.remove(&(*job, *group, task)).unwrap_or(present);
+                    self.made_last.insert((*job, *group, task), made);
+                    self.live.entry((*job, *group)).or_default().insert(task, standing);
+                }
             }
             EventKind::Stopping { job, group, task, .. } => {
                 if let Some(found) = self.live.get_mut(&(*job, *group)).and_then(|tasks| tasks.get_mut(task)) {
                     found.stopping = true;
                 }
             }
-            EventKind::Reconciled { job, group, task, lives: true, .. } => {
+            EventKind::Reconciled { job, group, task, incarnation, lives: true, .. } => {
                 self.returned.insert((*job, *group, *task), Return::WithNode);
+                let made = self.ended.get(&(*job, *group, *task, *incarnation)).copied();
+                self.returning.extend(made.map(|made| ((*job, *group, *task), made)));
             }
             EventKind::Reconciled { job, group, task, lives: false, .. } => {
                 self.returned.remove(&(*job, *group, *task));
             }
-            EventKind::Ended { job, group, task, exit, cause, node, .. } => {
+            EventKind::Ended { job, group, task, incarnation, exit, cause, node, .. } => {
+                let of = (*job, *group, *task);
+                let made = self.made_last.get(&of).copied();
+                self.ended.extend(made.map(|made| ((of.0, of.1, of.2, *incarnation), made)));
+                self.returning.extend(made.filter(|_| *cause == Some(StopCause::Restarted)).map(|made| (of, made)));
                 // What starts again in place never gives its room away.
                 match cause {
                     Some(StopCause::Restarted) => {

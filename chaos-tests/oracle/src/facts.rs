@@ -2,12 +2,13 @@
 //! a new node or job is stands in the command, so the two are brought together here.
 
 use crate::history::Caused;
+use crate::wanted::Wishes;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Class, ClassKind, Command, Entry, EventKind, Grain, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec,
-    Outcome, QueueSpec, Sequence, SessionId, TopologySpec, Transaction, Verdict,
+    Class, ClassKind, Command, Entry, Event, EventKind, Grain, Incarnation, JobId, JobOutcome, JobSpec, NodeId,
+    NodeSpec, Outcome, QueueSpec, RolloutEvent, Sequence, SessionId, TopologySpec, Transaction, Verdict,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One fact.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,8 @@ pub(crate) enum Fact<'a> {
     Registered { at_ms: u64, node: NodeId, spec: &'a NodeSpec },
     /// A job is in the cell; it is endless when its class is like service.
     Submitted { job: JobId, spec: &'a JobSpec, endless: bool },
-    /// A job is from here on what is said here.
-    Updated { job: JobId, spec: &'a JobSpec, endless: bool },
+    /// A job is from here on what is said here; while it is rolled out its owner has declared something else.
+    Updated { job: JobId, spec: &'a JobSpec, declared: &'a JobSpec, endless: bool },
     /// Anything else, at this stamped time.
     Happened { at_ms: u64, kind: &'a EventKind },
 }
@@ -97,11 +98,13 @@ impl Classes {
 }
 
 /// The facts of one entry.
-pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Caused, classes: &mut Classes) -> Vec<Fact<'a>> {
+pub(crate) fn facts<'a>(
+    taken: &[Taken<'a>],
+    (applied, wishes): (&'a Caused, &'a Wishes),
+    classes: &mut Classes,
+) -> Vec<Fact<'a>> {
     let mut nodes: BTreeMap<Incarnation, &NodeSpec> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, (&JobSpec, bool)> = BTreeMap::new();
-    // One entry may update a job several times.
-    let mut updates: BTreeMap<JobId, VecDeque<(&JobSpec, bool)>> = BTreeMap::new();
     for (command, outcome) in taken {
         match (command, outcome) {
             (Command::PutSchedulingProfile(profile), Outcome::Done) => {
@@ -117,15 +120,10 @@ pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Caused, classes: &mut 
                     }
                 }
             }
-            (Command::UpdateJob { spec, .. }, Outcome::Jobs(outcomes)) => {
-                if let [JobOutcome::Updated(job)] = outcomes.as_slice() {
-                    updates.entry(*job).or_default().push_back((spec, classes.is_endless(spec.class)));
-                }
-            }
             _ => {}
         }
     }
-    let fact = |event: &'a ohm_model::Event| match &event.kind {
+    let fact = |event: &'a Event| match &event.kind {
         EventKind::NodeRegistered { node, incarnation, .. } => match nodes.get(incarnation) {
             Some(spec) => Fact::Registered { at_ms: event.at_ms, node: *node, spec },
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
@@ -134,13 +132,28 @@ pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Caused, classes: &mut 
             Some(&(spec, endless)) => Fact::Submitted { job: *job, spec, endless },
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
         },
-        EventKind::JobUpdated { job, .. } => match updates.get_mut(job).and_then(VecDeque::pop_front) {
-            Some((spec, endless)) => Fact::Updated { job: *job, spec, endless },
-            None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
-        },
         kind => Fact::Happened { at_ms: event.at_ms, kind },
     };
-    applied.events.iter().map(fact).collect()
+    let mut facts = Vec::with_capacity(applied.events.len());
+    for (at, event) in applied.events.iter().enumerate() {
+        if let Some((job, wish)) = job_of(&event.kind).zip(wishes.get(&at)) {
+            let (spec, declared) = (&wish.wanted, &wish.declared);
+            facts.push(Fact::Updated { job, spec, declared, endless: classes.is_endless(spec.class) });
+        }
+        // The change of a job is told by what it is from there on.
+        if !matches!(event.kind, EventKind::JobUpdated { .. }) {
+            facts.push(fact(event));
+        }
+    }
+    facts
+}
+
+/// The job that an event changes.
+fn job_of(kind: &EventKind) -> Option<JobId> {
+    match kind {
+        EventKind::JobUpdated { job, .. } | EventKind::Rollout(RolloutEvent { job, .. }) => Some(*job),
+        _ => None,
+    }
 }
 
 /// The changes of rules in one entry.

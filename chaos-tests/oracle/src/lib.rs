@@ -41,6 +41,7 @@ mod p7_ready;
 mod p7_real_time;
 mod p7_repairs;
 mod p7_restarts;
+mod p7_rollouts;
 mod p7_spares;
 mod p7_start_deadlines;
 mod p7_taints;
@@ -64,6 +65,7 @@ mod tests;
 mod turns;
 mod usage;
 mod waiting;
+mod wanted;
 
 use ohm_model::{Command, Entry, Index, JobId, Outcome, Sequence, SessionId};
 use std::collections::BTreeSet;
@@ -103,6 +105,8 @@ pub struct Oracle {
     real_time: p7_real_time::RealTime,
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
+    rollouts: p7_rollouts::RolloutBooks,
+    wanted: wanted::Wanted,
     spares_first: p7_spares::SparesFirst,
     start_deadlines: p7_start_deadlines::StartDeadlines,
     taints: p7_taints::Taints,
@@ -163,7 +167,8 @@ impl Oracle {
         self.books.rule(&rules);
         self.admissions.entry_begins(&taken, &rules, &self.books);
         self.note_commits(&taken);
-        let facts = facts::facts(&taken, applied, &mut self.classes);
+        let wishes = self.wanted.entry_begins(&taken, applied);
+        let facts = facts::facts(&taken, (applied, &wishes), &mut self.classes);
         self.note_restarts(&taken, &facts);
         let broken = &mut self.broken;
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
@@ -265,6 +270,7 @@ impl Oracle {
     /// Whom others stop.
     fn judge_preemption(&mut self, index: Index, fact: &facts::Fact<'_>) {
         self.budgets.watch(index, fact, &self.books, &mut self.broken);
+        self.rollouts.watch(index, fact, (&self.books, &self.wanted), &mut self.broken);
         let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
         let (admissions, quotas, neighbourhoods) = (&self.admissions, &self.quotas, &self.neighbourhoods);
         let known = Known { books, waiting, turns, admissions, quotas, neighbourhoods };
@@ -326,6 +332,7 @@ impl Oracle {
         self.kept_runs.finish(&self.books, &mut self.broken);
         self.restarts.finish(&self.books, &mut self.broken);
         self.probed.finish(&self.books, &mut self.broken);
+        self.rollouts.finish(&self.books, &self.wanted, &mut self.broken);
     }
 
     /// P10: every job that waits now although it fits by itself and its queue has room for it.

@@ -4,7 +4,7 @@ use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
 use crate::rooms::users_of_ports;
-use ohm_model::{Amounts, EventKind, GroupSpec, HostPort, Index, JobId, NodeId, resources};
+use ohm_model::{Amounts, EventKind, GroupSpec, HostPort, Index, NodeId, resources};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -18,7 +18,6 @@ struct Node {
 #[derive(Default)]
 pub(crate) struct Capacity {
     nodes: BTreeMap<NodeId, Node>,
-    groups: BTreeMap<(JobId, u16), GroupSpec>,
 }
 
 impl Capacity {
@@ -29,26 +28,27 @@ impl Capacity {
                 self.nodes.entry(node).or_default().capacity = spec.capacity.clone();
             }
             // What stands of an updated job asks for the same as before.
-            Fact::Submitted { job, spec, .. } | Fact::Updated { job, spec, .. } => {
-                let groups = spec.groups.iter().enumerate();
-                groups.for_each(|(at, group)| drop(self.groups.insert((job, at as u16), group.clone())));
-            }
+            Fact::Submitted { .. } | Fact::Updated { .. } => {}
             Fact::Happened { kind, .. } => match *kind {
                 EventKind::Placed { job, group, first, count, node } => {
-                    self.take(job, group, node, i64::from(count));
+                    for made in (first..first + count).filter_map(|task| books.made_of(job, group, task)) {
+                        self.take(made, node, 1);
+                    }
                     // What starts again in place takes what it has given back.
                     if !(first..first + count).all(|task| books.has_restarted(job, group, task)) {
                         self.check(index, node, broken);
                     }
                 }
-                EventKind::Ended { job, group, node, .. } => self.take(job, group, node, -1),
+                EventKind::Ended { job, group, task, node, .. } => {
+                    books.made_of(job, group, task).into_iter().for_each(|made| self.take(made, node, -1));
+                }
                 _ => {}
             },
         }
     }
 
-    fn take(&mut self, job: JobId, group: u16, node: NodeId, count: i64) {
-        let (Some(spec), Some(node)) = (self.groups.get(&(job, group)), self.nodes.get_mut(&node)) else { return };
+    fn take(&mut self, spec: &GroupSpec, node: NodeId, count: i64) {
+        let Some(node) = self.nodes.get_mut(&node) else { return };
         for (resource, amount) in &spec.requests {
             *node.used.entry(resource.clone()).or_insert(0) += amount * count;
         }

@@ -35,7 +35,7 @@ impl Gangs {
                     self.groups.insert((job, at as u16), Group { name, minimum, ..Group::default() });
                 }
             }
-            Fact::Updated { job, spec, endless: false } => self.update(job, spec),
+            Fact::Updated { job, spec, endless: false, .. } => self.update(job, spec),
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
                 if self.restarting.remove(&(*job, *group, *first)) {
                     return;

@@ -8,8 +8,8 @@ use crate::history::Broken;
 use crate::p7_probes::waits_for_probes;
 use crate::p8_neighbours::fits;
 use ohm_model::{
-    Budget, BudgetLimit, BudgetTerms, Command, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId, Outcome, StopCause,
-    TaskAmount, UnhealthyEviction, split_job_name,
+    Budget, BudgetLimit, BudgetTerms, Command, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId, Outcome,
+    RolloutKind, StopCause, TaskAmount, UnhealthyEviction, split_job_name,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ impl BudgetBooks {
                 let is_active = matches!(state.as_str(), "pending" | "running");
                 self.note_state(*job, is_active);
             }
-            EventKind::Started { job, group, task, .. } if !waits_for_probes(*job, *group, books) => {
+            EventKind::Started { job, group, task, .. } if !waits_for_probes((*job, *group, *task), books) => {
                 self.healthy.insert((*job, *group, *task));
             }
             EventKind::Readiness(told) => {
@@ -96,10 +96,13 @@ impl BudgetBooks {
                 (*first..first + count).for_each(|task| _ = self.healthy.remove(&(*job, *group, task)));
             }
             EventKind::Stopping { job, group, task, node, cause, .. } => {
-                let is_asked = *cause == StopCause::Drained && !self.overdue.contains(node) && !self.is_unclear;
+                let is_replaced = *cause == StopCause::RolledOut && rolls_singly(books, (*job, *group, *task));
+                let is_moved = *cause == StopCause::Drained && !self.overdue.contains(node);
+                let is_asked = (is_moved || is_replaced) && !self.is_unclear;
                 if is_asked && let Some(budget) = self.objection(books, (*job, *group, *task)) {
                     let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
-                    let what = format!("entry {index}: task {group}/{task} of {name} is moved against budget {budget}");
+                    let what =
+                        format!("entry {index}: task {group}/{task} of {name} is stopped against budget {budget}");
                     broken.push(Broken::new("P7", what));
                 }
                 self.healthy.remove(&(*job, *group, *task));
@@ -163,7 +166,7 @@ impl BudgetBooks {
                 let of_group = (*job, at, 0)..=(*job, at, u32::MAX);
                 healthy += self.healthy.range(of_group).count() as u64;
                 let grows = group.elastic || books.is_endless(*job);
-                let count = if grows { group.count } else { group.min_count };
+                let count = if grows { books.declared_count(*job, at) } else { group.min_count };
                 expected += u64::from(count.saturating_sub(books.done(*job, at)));
             }
         }
@@ -177,4 +180,12 @@ impl BudgetBooks {
         };
         (healthy, desired)
     }
+}
+
+/// Whether a rollout asks before it stops this task: not where a group ends whole, nor of one beyond the count.
+fn rolls_singly(books: &Books, (job, group, task): (JobId, u16, u32)) -> bool {
+    let Some(spec) = books.jobs.get(&job) else { return false };
+    let asked = &spec.groups[usize::from(group)];
+    let is_whole = spec.strategy().kind == RolloutKind::Recreate || asked.topology.is_asked();
+    !is_whole && asked.place_with.is_empty() && task < books.declared_count(job, group)
 }

@@ -77,7 +77,7 @@ impl Probed {
         let problem = match *kind {
             EventKind::Started { job, group, task, incarnation, node } => {
                 let run = run_of(job, group, task, incarnation);
-                if probes_of(job, group, books).is_some_and(decides) {
+                if probes_of((job, group, task), books).is_some_and(decides) {
                     let is_unsure = self.returned.contains(&run);
                     let running = Running { run, node, said: (0, false), told: false, is_unsure };
                     self.running.insert((job, group, task), running);
@@ -90,7 +90,7 @@ impl Probed {
             }
             EventKind::Ended { job, group, task, exit, .. } => {
                 self.running.remove(&(job, group, task));
-                let may = may_be_unhealthy(job, group, books);
+                let may = may_be_unhealthy((job, group, task), books);
                 let by_none = exit == Exit::Unhealthy && !may;
                 by_none.then_some((job, "is ended by a probe that it does not have"))
             }
@@ -148,7 +148,7 @@ impl Probed {
     pub(crate) fn finish(&self, books: &Books, broken: &mut Vec<Broken>) {
         for (run, began_ms) in &self.lives {
             let (job, group) = (run.task.job, run.task.group.0);
-            let Some(probes) = probes_of(job, group, books) else { continue };
+            let Some(probes) = probes_of((job, group, run.task.task.0), books) else { continue };
             let (Some(probe), fails_ms @ 1..) = (&probes.liveness, probes.sim.unhealthy_after_ms) else { continue };
             let due_ms = began_ms + fails_ms + takes_ms(probe) + SLACK_MS;
             // Until it has started nobody asks whether it is well.
@@ -166,18 +166,18 @@ fn run_of(job: JobId, group: u16, task: u32, incarnation: Incarnation) -> RunRef
     RunRef::new(job, group, task, incarnation.0)
 }
 
-/// Whether tasks of the group are ready only when their probes say so.
-pub(crate) fn waits_for_probes(job: JobId, group: u16, books: &Books) -> bool {
-    probes_of(job, group, books).is_some_and(decides)
+/// Whether the task is ready only when its probes say so.
+pub(crate) fn waits_for_probes(task: (JobId, u16, u32), books: &Books) -> bool {
+    probes_of(task, books).is_some_and(decides)
 }
 
-/// Whether probes may end tasks of the group.
-pub(crate) fn may_be_unhealthy(job: JobId, group: u16, books: &Books) -> bool {
-    probes_of(job, group, books).is_some_and(may_end)
+/// Whether probes may end the task.
+pub(crate) fn may_be_unhealthy(task: (JobId, u16, u32), books: &Books) -> bool {
+    probes_of(task, books).is_some_and(may_end)
 }
 
-fn probes_of(job: JobId, group: u16, books: &Books) -> Option<&Probes> {
-    books.jobs.get(&job)?.groups.get(usize::from(group))?.task.probes.as_deref()
+fn probes_of((job, group, task): (JobId, u16, u32), books: &Books) -> Option<&Probes> {
+    books.made_of(job, group, task)?.task.probes.as_deref()
 }
 
 /// Whether a run with these is ready only when its node says so.

@@ -126,7 +126,7 @@ impl Readinesses {
     fn note_run(&mut self, kind: &EventKind, known: Known<'_>) {
         let job = match kind {
             // Whether it is ready with that its node has to say.
-            EventKind::Started { job, group, .. } if waits_for_probes(*job, *group, known.0) => *job,
+            EventKind::Started { job, group, task, .. } if waits_for_probes((*job, *group, *task), known.0) => *job,
             EventKind::Readiness(told) => {
                 let running = self.jobs.entry(told.job).or_default().running.entry(told.group).or_default();
                 if told.ready {

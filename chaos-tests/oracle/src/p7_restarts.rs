@@ -83,7 +83,7 @@ impl Restarts {
                         return;
                     }
                     (_, Some(StopCause::Restarted))
-                        if *exit == Exit::Unhealthy && may_be_unhealthy(key.0, key.1, books) =>
+                        if *exit == Exit::Unhealthy && may_be_unhealthy((key.0, key.1, key.2), books) =>
                     {
                         self.ended.push(key);
                         return;

@@ -3,7 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use crate::workload::{Budgets, Lines, Namespaces, NeighbourRules, ProbedTasks, ReadyTimes, Subqueues};
+use crate::workload::{Budgets, Lines, Namespaces, NeighbourRules, ProbedTasks, ReadyTimes, RolledServices, Subqueues};
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -81,6 +81,8 @@ pub(crate) struct Knobs {
     pub(crate) probed_tasks: ProbedTasks,
     /// Whether there are disruption budgets.
     pub(crate) budgets: Budgets,
+    /// Whether services have strategies, and are changed while they run.
+    pub(crate) rolled_services: RolledServices,
     /// How queues order, bound and hold their lines, and for how long jobs wait.
     pub(crate) lines: Lines,
     /// In which time queues have their jobs be ready.
@@ -140,6 +142,7 @@ impl Knobs {
             neighbour_rules: NeighbourRules::default(),
             probed_tasks: ProbedTasks::default(),
             budgets: Budgets::default(),
+            rolled_services: RolledServices::default(),
             lines: Lines::default(),
             ready_times: ReadyTimes::default(),
             subqueues: Subqueues::default(),
@@ -197,7 +200,9 @@ impl Knobs {
         let rules = if self.is_large() { NeighbourRules::default() } else { NeighbourRules::drawn(seed) };
         let probed_tasks = if self.is_large() { ProbedTasks::default() } else { ProbedTasks::drawn(seed) };
         let budgets = if self.is_large() { Budgets::default() } else { Budgets::drawn(seed) };
-        Knobs { lines, ready_times, subqueues, namespaces, neighbour_rules: rules, probed_tasks, budgets, ..self }
+        let rolled_services = if self.is_large() { RolledServices::default() } else { RolledServices::drawn(seed) };
+        let knobs = Knobs { lines, ready_times, subqueues, namespaces, neighbour_rules: rules, ..self };
+        Knobs { probed_tasks, budgets, rolled_services, ..knobs }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -10,6 +10,7 @@ mod preemption;
 mod probes;
 mod profiles;
 mod ready;
+mod rollouts;
 mod subqueues;
 
 pub(crate) use budgets::Budgets;
@@ -21,6 +22,7 @@ use preemption::{min_runtime_seconds, preemption, scheduling};
 pub(crate) use probes::ProbedTasks;
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 pub(crate) use ready::ReadyTimes;
+pub(crate) use rollouts::RolledServices;
 pub(crate) use subqueues::Subqueues;
 
 use crate::faults::Change;

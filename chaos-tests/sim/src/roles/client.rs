@@ -70,6 +70,8 @@ impl ClientProcess {
         };
         let command = command.map(|command| stage.knobs.namespaces.change(&stage.dice).unwrap_or(command));
         let command = command.map(|command| stage.knobs.budgets.change(&stage.dice).unwrap_or(command));
+        let rolled = |command| stage.knobs.rolled_services.change(&stage.dice, &self.submitted).unwrap_or(command);
+        let command = command.map(rolled);
         if let Some(mut command) = command {
             if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, stage.knobs.theme) {
                 *spec = outside::checked(&mut stage.dice, spec.clone());
@@ -216,6 +218,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     stage.knobs.neighbour_rules.settle(&mut job);
     stage.knobs.probed_tasks.settle(&mut job);
     stage.knobs.budgets.settle(&mut job);
+    stage.knobs.rolled_services.settle(&mut job);
     job
 }
 
