@@ -3,9 +3,11 @@
 
 use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
+use crate::quota::{add, asks};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{
-    EventKind, GroupSpec, Incarnation, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, Taint, TopologySpec,
+    Amounts, EventKind, GroupSpec, Incarnation, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, Taint,
+    TopologySpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +118,19 @@ impl Books {
     /// What a task is made of, or was when it stood last: what its group was made of when it was placed.
     pub(crate) fn made_of(&self, job: JobId, group: u16, task: u32) -> Option<&GroupSpec> {
         self.made.get(&(job, group))?.get(*self.made_last.get(&(job, group, task))?)
+    }
+
+    /// What the tasks of a group ask for together that stand and are meant.
+    pub(crate) fn held(&self, job: JobId, group: u16, is_meant: impl Fn(&(u32, Standing)) -> bool) -> Amounts {
+        let tasks = self.live(job, group).filter(is_meant).map(|(task, _)| task);
+        self.asked(job, group, tasks)
+    }
+
+    /// What these tasks of a group ask for together, as they are made.
+    pub(crate) fn asked(&self, job: JobId, group: u16, tasks: impl Iterator<Item = u32>) -> Amounts {
+        let mut asked = Amounts::new();
+        tasks.filter_map(|task| self.made_of(job, group, task)).for_each(|made| add(&mut asked, &asks(made, 1)));
+        asked
     }
 
     /// How many tasks the owner of a job asks for in a group.
@@ -283,17 +298,16 @@ impl Books {
         self.succeeded(job, group).map_or(0, |tasks| tasks.len() as u32)
     }
 
-    /// Every task that stands somewhere, with its group.
-    pub(crate) fn standing(&self) -> impl Iterator<Item = (JobId, u16, Standing)> + '_ {
-        self.live.iter().flat_map(|((job, group), tasks)| tasks.values().map(move |standing| (*job, *group, *standing)))
+    /// Every task that stands somewhere.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (JobId, u16, u32, Standing)> + '_ {
+        self.live.iter().flat_map(|((job, group), tasks)| {
+            tasks.iter().map(move |(task, standing)| (*job, *group, *task, *standing))
+        })
     }
 
     /// Every task that stands on `node`.
     pub(crate) fn on_node(&self, node: NodeId) -> impl Iterator<Item = (JobId, u16, u32, Standing)> + '_ {
-        let all = self.live.iter().flat_map(|((job, group), tasks)| {
-            tasks.iter().map(move |(task, standing)| (*job, *group, *task, *standing))
-        });
-        all.filter(move |(_, _, _, standing)| standing.node == node)
+        self.standing().filter(move |(_, _, _, standing)| standing.node == node)
     }
 
     /// The domain of `node` at the lowest level of the topology. Nothing when it is outside.

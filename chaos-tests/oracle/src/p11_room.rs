@@ -56,9 +56,10 @@ impl RoomCase<'_> {
         let Some(spec) = known.spec(victim.job).filter(|_| known.admissions.reservation(victim.job).is_none()) else {
             return;
         };
-        for (at, group) in (0u16..).zip(&spec.groups) {
-            let count = victim.runs.iter().filter(|run| run.task.group.0 == at).count() as u32;
-            tree.charge(&spec.queue, &known.quotas.named(victim.job, at, asks(group, count)), -1);
+        for at in 0..spec.groups.len() as u16 {
+            let runs = victim.runs.iter().filter(|run| run.task.group.0 == at).map(|run| run.task.task.0);
+            let held = known.books.asked(victim.job, at, runs);
+            tree.charge(&spec.queue, &known.quotas.named(victim.job, at, held), -1);
         }
     }
 
@@ -124,9 +125,9 @@ impl RoomCase<'_> {
             return known.charged(part.job, self.case.promises, Count::Most);
         }
         let mut held = Amounts::new();
-        for (at, group) in (0u16..).zip(&other.groups) {
-            let count = part.runs.iter().filter(|run| run.task.group.0 == at).count() as u32;
-            add(&mut held, &known.quotas.named(part.job, at, asks(group, count)));
+        for at in 0..other.groups.len() as u16 {
+            let runs = part.runs.iter().filter(|run| run.task.group.0 == at).map(|run| run.task.task.0);
+            add(&mut held, &known.quotas.named(part.job, at, known.books.asked(part.job, at, runs)));
         }
         held
     }
@@ -187,8 +188,8 @@ impl RoomCase<'_> {
         for (job, group, task, standing) in books.on_node(node) {
             let of_job = self.case.victims.iter().find(|victim| victim.job == job && names(victim, group, task));
             let ends = of_job.is_some_and(|victim| stays.is_none_or(|stays| stays.job != victim.job));
-            let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
-            if let Some(spec) = spec.filter(|_| !standing.stopping && !ends) {
+            let made = books.made_of(job, group, task);
+            if let Some(spec) = made.filter(|_| !standing.stopping && !ends) {
                 room.occupy(spec, 1);
             }
         }

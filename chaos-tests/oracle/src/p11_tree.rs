@@ -141,10 +141,9 @@ impl<'a> Known<'a> {
     /// What those tasks of a job hold that stop.
     fn stopping(&self, job: JobId, counts: impl Fn(u16, u32) -> bool) -> Amounts {
         let mut stopping = Amounts::new();
-        for (at, group) in (0u16..).zip(self.spec(job).map_or(&[][..], |spec| &spec.groups)) {
+        for at in 0..self.spec(job).map_or(0, |spec| spec.groups.len()) as u16 {
             let stops = |(task, standing): &(u32, Standing)| standing.stopping && counts(at, *task);
-            let count = self.books.live(job, at).filter(stops).count() as u32;
-            add(&mut stopping, &self.quotas.named(job, at, asks(group, count)));
+            add(&mut stopping, &self.quotas.named(job, at, self.books.held(job, at, stops)));
         }
         stopping
     }

@@ -9,6 +9,7 @@ use crate::quota::{QuotaTree, add, asks, flavored};
 use ohm_model::resources::PODS;
 use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Queues, and what stands in them.
 #[derive(Default)]
@@ -59,7 +60,8 @@ impl Quotas {
             }
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
                 let is_new = !books.has_restarted(*job, *group, *first);
-                let Some(queue) = self.take(*job, *group, i64::from(*count), books) else { return };
+                let tasks = *first..first + count;
+                let Some(queue) = self.take((*job, *group), tasks, 1, books) else { return };
                 self.grown.insert(*job);
                 if is_new && !is_changing(rules) && !self.reserved.contains(job) {
                     self.lend(*job, -1);
@@ -77,8 +79,8 @@ impl Quotas {
             Fact::Happened { kind: EventKind::SpareGone { job, group, count, .. }, .. } => {
                 drop(self.hold((*job, *group), -i64::from(*count), books));
             }
-            Fact::Happened { kind: EventKind::Ended { job, group, .. }, .. } => {
-                drop(self.take(*job, *group, -1, books))
+            Fact::Happened { kind: EventKind::Ended { job, group, task, .. }, .. } => {
+                drop(self.take((*job, *group), *task..task + 1, -1, books))
             }
             _ => {}
         }
@@ -107,9 +109,8 @@ impl Quotas {
     /// What tasks and spares of a job that stand are charged.
     pub(crate) fn charged(&self, job: JobId, books: &Books) -> Amounts {
         let mut charged = Amounts::new();
-        let groups = books.jobs.get(&job).map_or(&[][..], |spec| &spec.groups);
-        for (at, group) in (0u16..).zip(groups) {
-            add(&mut charged, &self.named(job, at, asks(group, books.live(job, at).count() as u32)));
+        for at in 0..books.jobs.get(&job).map_or(0, |spec| spec.groups.len()) as u16 {
+            add(&mut charged, &self.named(job, at, books.held(job, at, |_| true)));
         }
         for charge in self.spares.range((job, 0)..=(job, u16::MAX)).map(|(_, charge)| charge) {
             charge
@@ -125,10 +126,10 @@ impl Quotas {
         self.flavors.get(&job)?.get(usize::from(group))
     }
 
-    fn take(&mut self, job: JobId, group: u16, count: i64, books: &Books) -> Option<String> {
-        let spec = books.jobs.get(&job)?;
-        let wish = spec.groups.get(usize::from(group)).filter(|_| !spec.queue.is_empty())?;
-        self.charge(&spec.queue, &self.named(job, group, asks(wish, 1)), count);
+    /// Charges tasks as they are made, or gives back what they were charged.
+    fn take(&mut self, (job, group): (JobId, u16), tasks: Range<u32>, sign: i64, books: &Books) -> Option<String> {
+        let spec = books.jobs.get(&job).filter(|spec| !spec.queue.is_empty())?;
+        self.charge(&spec.queue, &self.named(job, group, books.asked(job, group, tasks)), sign);
         Some(spec.queue.clone())
     }
 

@@ -56,9 +56,9 @@ fn whole(request: i64) -> i64 {
 /// What is free on every node beside those who stand there, as far as `counts` says so.
 pub(crate) fn rooms_beside(books: &Books, counts: impl Fn(JobId, Standing) -> bool) -> Rooms {
     let mut rooms: Rooms = books.nodes.iter().map(|(node, book)| (*node, Room::empty(book))).collect();
-    for (job, group, standing) in books.standing().filter(|(job, _, standing)| counts(*job, *standing)) {
-        let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
-        if let (Some(room), Some(spec)) = (rooms.get_mut(&standing.node), spec) {
+    for (job, group, task, standing) in books.standing().filter(|(job, .., standing)| counts(*job, *standing)) {
+        let made = books.made_of(job, group, task);
+        if let (Some(room), Some(spec)) = (rooms.get_mut(&standing.node), made) {
             room.occupy(spec, 1);
             *room.tasks.entry((job, group)).or_insert(0) += 1;
         }

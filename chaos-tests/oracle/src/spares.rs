@@ -149,8 +149,8 @@ impl Spares {
             add(&mut needed, &mut ports, spec, *count);
         }
         let (asked, asked_ports) = (needed.clone(), ports.clone());
-        for (job, group, _, _) in books.on_node(node) {
-            if let Some(spec) = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group))) {
+        for (job, group, task, _) in books.on_node(node) {
+            if let Some(spec) = books.made_of(job, group, task) {
                 add(&mut needed, &mut ports, spec, 1);
             }
         }

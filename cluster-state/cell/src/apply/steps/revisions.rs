@@ -16,8 +16,6 @@ pub(crate) fn begin_rollout(tx: &mut Tx<'_>, id: JobId, declared: JobSpec, by: &
     let targets = targets(&job, &rollouts, &declared);
     let is_proven = rollouts.history.iter().any(|revision| revision.groups == targets && revision.proven);
     let declared = Arc::new(declared);
-    let was_complete =
-        rollouts.history.iter().any(|revision| revision.groups == targets && revision.state == RevisionState::Complete);
     let number = note_revision(&mut rollouts, &targets, Arc::clone(&declared), (by, tx.now_ms));
     let groups = targets.iter().enumerate().map(|(at, target)| GroupRollout {
         target: *target,
