@@ -270,7 +270,7 @@ impl Oracle {
     /// Whom others stop.
     fn judge_preemption(&mut self, index: Index, fact: &facts::Fact<'_>) {
         self.budgets.watch(index, fact, &self.books, &mut self.broken);
-        self.rollouts.watch(index, fact, (&self.books, &self.wanted), &mut self.broken);
+        self.rollouts.watch(index, fact, &self.books, &mut self.broken);
         let (books, waiting, turns) = (&self.books, &self.waiting, &self.turns);
         let (admissions, quotas, neighbourhoods) = (&self.admissions, &self.quotas, &self.neighbourhoods);
         let known = Known { books, waiting, turns, admissions, quotas, neighbourhoods };
@@ -332,7 +332,7 @@ impl Oracle {
         self.kept_runs.finish(&self.books, &mut self.broken);
         self.restarts.finish(&self.books, &mut self.broken);
         self.probed.finish(&self.books, &mut self.broken);
-        self.rollouts.finish(&self.books, &self.wanted, &mut self.broken);
+        self.rollouts.finish(&self.books, &mut self.broken);
     }
 
     /// P10: every job that waits now although it fits by itself and its queue has room for it.

@@ -5,8 +5,7 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use crate::wanted::Wanted;
-use ohm_model::{EventKind, Index, JobId, JobSpec, RolloutEvent, RolloutKind, RolloutStep, StopCause};
+use ohm_model::{EventKind, GroupSpec, Index, JobId, JobSpec, RolloutEvent, RolloutKind, RolloutStep, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 type TaskKey = (JobId, u16, u32);
@@ -33,28 +32,61 @@ pub(crate) struct RolloutBooks {
     unproven: BTreeSet<JobId>,
     /// When a job was last placed, changed, or came further, in stamped time.
     moved_ms: BTreeMap<JobId, u64>,
+    /// What owners ask for.
+    declared: BTreeMap<JobId, JobSpec>,
+    /// Jobs that are being rolled out.
+    open: BTreeSet<JobId>,
+    /// The revision of each group that is placed, and what groups are made of by revision; the one before the first that
+    /// is told has number 0.
+    aims: BTreeMap<(JobId, u16), u32>,
+    contents: BTreeMap<(JobId, u16, u32), GroupSpec>,
     now_ms: u64,
 }
 
 impl RolloutBooks {
-    /// Judges one fact; `books` and `wanted` know of it already.
-    pub(crate) fn watch(
-        &mut self,
-        index: Index,
-        fact: &Fact<'_>,
-        (books, wanted): (&Books, &Wanted),
-        broken: &mut Vec<Broken>,
-    ) {
-        if let Fact::Updated { job, .. } = *fact {
-            self.moved_ms.insert(job, self.now_ms);
+    /// Judges one fact; `books` know of it already.
+    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
+        match *fact {
+            Fact::Submitted { job, spec, .. } => self.note_declared(job, spec, spec),
+            Fact::Updated { job, spec, declared, .. } => self.note_declared(job, spec, declared),
+            Fact::Happened { at_ms, kind } => {
+                self.now_ms = self.now_ms.max(at_ms);
+                self.watch_event(index, (at_ms, kind), books, broken);
+            }
+            Fact::Registered { .. } => {}
         }
-        let Fact::Happened { at_ms, kind } = *fact else { return };
+    }
+
+    /// What a group is made of while nothing is rolled out has no number that is told.
+    fn note_declared(&mut self, job: JobId, spec: &JobSpec, declared: &JobSpec) {
+        self.moved_ms.insert(job, self.now_ms);
+        self.declared.insert(job, declared.clone());
+        if spec == declared && !self.open.contains(&job) {
+            for (at, group) in (0u16..).zip(&spec.groups) {
+                self.contents.insert((job, at, 0), group.clone());
+                self.aims.remove(&(job, at));
+            }
+        }
+    }
+
+    /// Whether what is made like this is made of what its owner asks for.
+    fn is_of_target(&self, job: JobId, group: u16, revision: u32) -> bool {
+        let asked = self.declared.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
+        asked.zip(self.contents.get(&(job, group, revision))).is_none_or(|(asked, made)| made.is_made_as(asked))
+    }
+
+    fn is_same(&self, (job, group): (JobId, u16), one: u32, other: u32) -> bool {
+        let made = |revision| self.contents.get(&(job, group, revision));
+        one == other || made(one).zip(made(other)).is_none_or(|(one, other)| one.is_made_as(other))
+    }
+
+    fn watch_event(&mut self, index: Index, (at_ms, kind): (u64, &EventKind), books: &Books, broken: &mut Vec<Broken>) {
         self.now_ms = self.now_ms.max(at_ms);
         match *kind {
             EventKind::Placed { job, group, first, count, .. } => {
                 self.moved_ms.insert(job, at_ms);
                 for task in first..first + count {
-                    self.placed(index, (job, group, task), (books, wanted), broken);
+                    self.placed(index, (job, group, task), books, broken);
                 }
             }
             EventKind::Started { job, group, task, .. } => {
@@ -69,12 +101,12 @@ impl RolloutBooks {
                 self.moved_ms.insert(told.job, at_ms);
             }
             EventKind::Stopping { job, group, task, cause, .. } => {
-                let was_available = self.is_available((job, group, task), wanted);
+                let was_available = self.is_available((job, group, task));
                 if let Some(stand) = self.runs.get_mut(&(job, group, task)) {
                     stand.stops = true;
                 }
                 if cause == StopCause::RolledOut {
-                    let found = self.stopped((job, group, task), was_available, (books, wanted));
+                    let found = self.stopped((job, group, task), was_available, books);
                     broken.extend(found.map(|what| Broken::new("P7", format!("entry {index}: {what}"))));
                 }
                 self.moved_ms.insert(job, at_ms);
@@ -88,7 +120,7 @@ impl RolloutBooks {
                     return;
                 }
                 let is_lost = cause.map_or(!exit.is_charged(), StopCause::is_loss);
-                if is_lost && wanted.is_open(job) && !wanted.is_of_target(job, group, stand.revision) {
+                if is_lost && self.open.contains(&job) && !self.is_of_target(job, group, stand.revision) {
                     self.lost.insert(key, stand.revision);
                 }
                 self.moved_ms.insert(job, at_ms);
@@ -98,43 +130,49 @@ impl RolloutBooks {
                 let revision = self.ended.get(&(key, incarnation.0)).copied();
                 self.returning.extend(revision.map(|revision| (key, revision)));
             }
-            EventKind::Rollout(ref told) => self.step(index, told, wanted, broken),
+            EventKind::Rollout(ref told) => self.step(index, told, books, broken),
             EventKind::JobState { job, .. } => _ = self.moved_ms.insert(job, at_ms),
             _ => {}
         }
     }
 
-    fn placed(&mut self, index: Index, key: TaskKey, (books, wanted): (&Books, &Wanted), broken: &mut Vec<Broken>) {
+    fn placed(&mut self, index: Index, key: TaskKey, books: &Books, broken: &mut Vec<Broken>) {
         let (job, group, task) = key;
-        let revision = self.returning.remove(&key).unwrap_or_else(|| wanted.aim(job, group));
+        let revision =
+            self.returning.remove(&key).unwrap_or_else(|| self.aims.get(&(job, group)).copied().unwrap_or(0));
         let made = books.made_of(job, group, task);
         let gates = made.and_then(|made| made.task.probes.as_ref()).is_some_and(|probes| probes.gates_readiness());
         self.runs.insert(key, Stand { revision, gates, ready_ms: None, stops: false });
         let Some(was) = self.lost.remove(&key) else { return };
-        if was != revision && wanted.is_open(job) {
+        if self.open.contains(&job) && !self.is_same((job, group), was, revision) {
             let what =
                 format!("task {group}/{task} of job {job} was lost as revision {was} and is placed as {revision}");
             broken.push(Broken::new("P7", format!("entry {index}: {what}")));
         }
     }
 
-    fn step(&mut self, index: Index, told: &RolloutEvent, wanted: &Wanted, broken: &mut Vec<Broken>) {
+    fn step(&mut self, index: Index, told: &RolloutEvent, books: &Books, broken: &mut Vec<Broken>) {
         let job = told.job;
         self.moved_ms.insert(job, self.now_ms);
         match told.step {
             RolloutStep::Started => {
+                self.open.insert(job);
                 self.lost.retain(|key, _| key.0 != job);
                 self.unproven.remove(&job);
-                // Whether it needs canaries is told by those that are placed.
             }
             // After that what is still lost is placed as what is asked for.
             RolloutStep::Stalled { .. } => self.lost.retain(|key, _| key.0 != job),
-            RolloutStep::Promoted | RolloutStep::Finished | RolloutStep::Reverted { .. } => {
+            RolloutStep::Promoted | RolloutStep::Reverted { .. } => _ = self.unproven.remove(&job),
+            RolloutStep::Finished => {
+                self.open.remove(&job);
                 self.unproven.remove(&job);
             }
             RolloutStep::Waits => _ = self.unproven.insert(job),
-            RolloutStep::Aimed { group, count, .. } => {
-                let Some(declared) = wanted.declared(job) else { return };
+            RolloutStep::Aimed { group, revision, count } => {
+                let wanted = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
+                self.contents.extend(wanted.map(|wanted| ((job, group, revision), wanted.clone())));
+                self.aims.insert((job, group), revision);
+                let Some(declared) = self.declared.get(&job) else { return };
                 let Some(asked) = declared.groups.get(usize::from(group)) else { return };
                 let strategy = declared.strategy();
                 let most = strategy.bounds(asked.count).0.max(strategy.canary);
@@ -154,22 +192,22 @@ impl RolloutBooks {
         self.runs.range((job, group, count)..=(job, group, u32::MAX)).count() as u32
     }
 
-    fn is_available(&self, key: TaskKey, wanted: &Wanted) -> bool {
-        let Some(declared) = wanted.declared(key.0) else { return false };
+    fn is_available(&self, key: TaskKey) -> bool {
+        let Some(declared) = self.declared.get(&key.0) else { return false };
         let after_ms = declared.strategy().min_ready_seconds.saturating_mul(1000);
         let stand = self.runs.get(&key).filter(|stand| !stand.stops);
         stand.and_then(|stand| stand.ready_ms).is_some_and(|since_ms| since_ms + after_ms <= self.now_ms)
     }
 
-    fn available(&self, (job, group): (JobId, u16), below: u32, wanted: &Wanted) -> u32 {
-        let all = self.runs.range((job, group, 0)..(job, group, below));
-        all.filter(|(key, _)| self.is_available(**key, wanted)).count() as u32
+    fn available(&self, (job, group): (JobId, u16)) -> u32 {
+        let all = self.runs.range((job, group, 0)..=(job, group, u32::MAX));
+        all.filter(|(key, _)| self.is_available(**key)).count() as u32
     }
 
     /// What is wrong with a task being told to stop by a rollout, if anything is.
-    fn stopped(&self, key: TaskKey, was_available: bool, (books, wanted): (&Books, &Wanted)) -> Option<String> {
+    fn stopped(&self, key: TaskKey, was_available: bool, books: &Books) -> Option<String> {
         let (job, group, task) = key;
-        let declared = wanted.declared(job)?;
+        let declared = self.declared.get(&job)?;
         let asked = declared.groups.get(usize::from(group))?;
         let strategy = declared.strategy();
         let name = &declared.name;
@@ -185,14 +223,15 @@ impl RolloutBooks {
             return None;
         }
         let least = asked.count.saturating_sub(books.done(job, group)).saturating_sub(strategy.bounds(asked.count).1);
-        let left = self.available((job, group), u32::MAX, wanted);
+        let left = self.available((job, group));
         let what = || format!("{left} tasks of {name} are left available by its rollout, {least} must be");
         (left < least).then(what)
     }
 
     /// Judges what can only be judged when everything is quiet: a rollout that could go on has done so.
-    pub(crate) fn finish(&self, books: &Books, wanted: &Wanted, broken: &mut Vec<Broken>) {
-        for (job, declared) in wanted.open() {
+    pub(crate) fn finish(&self, books: &Books, broken: &mut Vec<Broken>) {
+        let open = self.open.iter().filter_map(|job| Some((*job, self.declared.get(job)?)));
+        for (job, declared) in open {
             let strategy = declared.strategy();
             let quiet_ms = 1_000 + strategy.min_ready_seconds * 1000;
             let is_quiet = self.moved_ms.get(&job).is_none_or(|moved_ms| moved_ms + quiet_ms < self.now_ms);
@@ -203,9 +242,8 @@ impl RolloutBooks {
             let stands = |at: usize| {
                 let (group, count) = (at as u16, declared.groups[at].count);
                 let all = self.runs.range((job, group, 0)..(job, group, count));
-                let new = all.filter(|(key, stand)| {
-                    wanted.is_of_target(job, group, stand.revision) && self.is_available(**key, wanted)
-                });
+                let new = all
+                    .filter(|(key, stand)| self.is_of_target(job, group, stand.revision) && self.is_available(**key));
                 new.count() as u32 >= count.saturating_sub(books.done(job, group))
             };
             if (0..declared.groups.len()).all(stands) {

@@ -102,34 +102,6 @@ impl Wanted {
         }
         wishes
     }
-
-    /// The revision of a group that is placed now.
-    pub(crate) fn aim(&self, job: JobId, group: u16) -> u32 {
-        self.jobs.get(&job).and_then(|known| known.aims.get(&group)).copied().unwrap_or(0)
-    }
-
-    /// Whether a job is being rolled out.
-    pub(crate) fn is_open(&self, job: JobId) -> bool {
-        self.jobs.get(&job).is_some_and(|known| known.is_open)
-    }
-
-    /// The jobs that are being rolled out, with what their owners ask for.
-    pub(crate) fn open(&self) -> impl Iterator<Item = (JobId, &JobSpec)> {
-        self.jobs.iter().filter(|(_, known)| known.is_open).map(|(job, known)| (*job, &known.wish.declared))
-    }
-
-    /// What the owner of a job asks for.
-    pub(crate) fn declared(&self, job: JobId) -> Option<&JobSpec> {
-        self.jobs.get(&job).map(|known| &known.wish.declared)
-    }
-
-    /// Whether tasks of a group that are made like this are made of what the owner asks for now.
-    pub(crate) fn is_of_target(&self, job: JobId, group: u16, revision: u32) -> bool {
-        let Some(known) = self.jobs.get(&job) else { return true };
-        let asked = known.wish.declared.groups.get(usize::from(group));
-        let made = known.contents.get(&(group, revision));
-        asked.zip(made).is_none_or(|(asked, made)| made.is_made_as(asked))
-    }
 }
 
 /// Which revision a job is rolled out to before it is changed again.
