@@ -123,6 +123,9 @@ impl RolloutBooks {
                 if is_lost && self.open.contains(&job) && !self.is_of_target(job, group, stand.revision) {
                     self.lost.insert(key, stand.revision);
                 }
+                if self.runs.range((job, group, 0)..=(job, group, u32::MAX)).next().is_none() {
+                    self.emptied(job, group);
+                }
                 self.moved_ms.insert(job, at_ms);
             }
             EventKind::Reconciled { job, group, task, incarnation, lives: true, .. } => {
@@ -133,6 +136,14 @@ impl RolloutBooks {
             EventKind::Rollout(ref told) => self.step(index, told, books, broken),
             EventKind::JobState { job, .. } => _ = self.moved_ms.insert(job, at_ms),
             _ => {}
+        }
+    }
+
+    /// Nothing of a group stands. It starts with its minimum, of one revision: of what was lost only if that is enough.
+    fn emptied(&mut self, job: JobId, group: u16) {
+        let asked = self.declared.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
+        if asked.is_some_and(|asked| asked.min_count > 1) {
+            self.lost.retain(|key, _| (key.0, key.1) != (job, group));
         }
     }
 

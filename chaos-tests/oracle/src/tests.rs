@@ -20,6 +20,7 @@ mod probes;
 mod ready;
 mod real_time;
 mod restarts;
+mod rollouts;
 mod slices;
 mod spares;
 mod start_deadlines;

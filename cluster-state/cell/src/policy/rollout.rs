@@ -68,11 +68,13 @@ fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
     }
     restore_only_what_waits(tx, id);
     for at in 0..tx.job(id).groups.len() {
+        start_together(tx, id, at);
         replace_old(tx, id, at);
     }
     let groups = 0..tx.job(id).groups.len();
     let aims: Vec<(Aim, bool)> = groups.map(|at| Look::of(tx, id, at).aim()).collect();
     aim_groups(tx, id, &aims.iter().map(|(aim, _)| *aim).collect::<Vec<_>>());
+    restore_only_what_waits(tx, id);
     for (at, (aim, holds_all)) in aims.into_iter().enumerate() {
         let Some(group) = open(tx, id).map(|rollout| rollout.groups[at].clone()) else { return };
         let of = |task: u32| group.restore.get(&task).copied().unwrap_or(group.target);
@@ -121,6 +123,17 @@ struct OldRun {
     is_available: bool,
 }
 
+/// A group of which nothing stands starts with its minimum, of one revision: of the target, where too few were lost of
+/// what it was.
+fn start_together(tx: &mut Tx<'_>, id: JobId, at: usize) {
+    let job = tx.job(id);
+    let (group, spec) = (&job.groups[at], &job.spec.groups[at]);
+    let restored = job.rollout().map_or(0, |rollout| rollout.groups[at].restore.len());
+    if !group.started && restored > 0 && (restored as u32) < group.needed(spec) {
+        change(tx, id, |rollout| rollout.groups[at].restore.clear());
+    }
+}
+
 /// What is seen of one group.
 struct Look {
     job: Arc<Job>,
@@ -132,6 +145,8 @@ struct Look {
     old: Vec<OldRun>,
     /// How many of the tasks within the count that are not over are of the target, and available.
     settled: u32,
+    /// How far beyond the count tasks stand.
+    beyond: u32,
 }
 
 impl Look {
@@ -142,11 +157,12 @@ impl Look {
         let before_ms = available_before_ms(cell, &strategy);
         let (group, target) = (&job.groups[at], rollout.groups[at].target);
         let counts = rollout_counts(group, target, before_ms, |slot| cell.runs.get(slot));
-        let (mut old, mut settled) = (Vec::new(), 0);
+        let (mut old, mut settled, mut beyond) = (Vec::new(), 0, 0);
         let count = rollout.declared.groups[at].count;
         for (index, task) in group.tasks.iter().enumerate() {
             let Some(run) = cell.runs.get(task.run).filter(|run| run.stop.is_none()) else { continue };
             let available = is_available(run, before_ms);
+            beyond = (index as u32 + 1).saturating_sub(count);
             if run.revision != target {
                 let (slot, task, revision) = (task.run, index as u32, run.revision);
                 old.push(OldRun { slot, task, revision, is_available: available });
@@ -154,7 +170,7 @@ impl Look {
                 settled += 1;
             }
         }
-        Look { at, rollout, strategy, counts, old, settled, job }
+        Look { at, rollout, strategy, counts, old, settled, beyond, job }
     }
 
     fn group(&self) -> &GroupRollout {
@@ -192,8 +208,7 @@ impl Look {
 
     /// How many tasks there are to be.
     fn count(&self) -> u32 {
-        let count = self.declared_count();
-        let beyond = self.job.spec.groups[self.at].count.saturating_sub(count);
+        let (count, beyond) = (self.declared_count(), self.beyond);
         let more = if self.is_recreated() {
             0
         } else if !self.rollout.promoted {
