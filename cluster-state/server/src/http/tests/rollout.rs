@@ -115,6 +115,9 @@ async fn a_job_is_shown_as_it_was_asked_for_whatever_is_wanted_for_the_moment() 
 #[tokio::test]
 async fn a_rollout_is_paused_resumed_and_undone() {
     let world = running("").await;
+    let (_, early) = ask(&world, json!({"action": "pause"})).await;
+    assert_eq!(early["state"], "complete", "{early}");
+    assert!(early["message"].as_str().unwrap().contains("the next revision waits"), "{early}");
     update(&world, &web("two", "")).await;
     let (status, paused) = ask(&world, json!({"action": "pause"})).await;
     assert_eq!((status, &paused["state"]), (StatusCode::OK, &"paused".into()), "{paused}");

@@ -57,7 +57,8 @@ fn summary(cell: &Cell, job: &Job) -> RolloutSummary {
 
 /// What is to be said of the next rollout of a job that was paused.
 fn next_waits(job: &Job) -> String {
-    let hint = || format!("the next revision waits for `ohm rollout resume {}`", job.spec.name);
+    let resume = || format!("`ohm rollout resume {}` or a file without `pause`", job.spec.name);
+    let hint = || format!("it is paused: the next revision waits for {}", resume());
     if job.spec.strategy().pause { hint() } else { String::new() }
 }
 
