@@ -42,6 +42,7 @@ pub(crate) mod update_job;
 pub use applied::Applied;
 pub use freed::Freed;
 pub(crate) use tx::Tx;
+pub use update_job::changed_fields;
 
 use crate::apply::report_released::report_released;
 use crate::apply::steps::budgets::settle_budgets;

@@ -19,7 +19,7 @@ mod rooms;
 mod rules;
 mod state;
 
-pub use apply::{Applied, Freed};
+pub use apply::{Applied, Freed, changed_fields};
 pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
 pub use judge::scratch::Scratch;

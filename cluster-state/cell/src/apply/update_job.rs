@@ -441,7 +441,8 @@ fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
     names.into_iter().filter(|name| *name != "template" || !has_command).collect()
 }
 
-fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
+/// The fields that differ, in the words of a job's file.
+pub fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
     let fields = [
         ("metadata.labels", old.labels != new.labels),
         ("spec.queue", old.named_queue() != new.named_queue()),

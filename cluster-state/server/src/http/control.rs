@@ -157,7 +157,8 @@ async fn command_node(caller: &Caller, command: Command, name: String) -> Answer
     Ok(json(cell.applied(), &view))
 }
 
-async fn perform(caller: &Caller, command: Command) -> Result<Index, Problem> {
+/// Lets the cell do it; its refusal is a problem.
+pub(super) async fn perform(caller: &Caller, command: Command) -> Result<Index, Problem> {
     match caller.command(command).await? {
         (_, Outcome::Refused(refusal)) => Err(refusal.into()),
         (index, _) => Ok(index),

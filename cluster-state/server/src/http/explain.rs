@@ -3,7 +3,7 @@
 
 use super::views::{
     causes, head_text, heads_text, health_text, held_for_repairs, held_text, job_summary, node_requests,
-    node_requests_text, owed, owed_text, replicas,
+    node_requests_text, owed, owed_text, replicas, rollout_text,
 };
 use ohm_cell::{Cell, Job, JobState, preemptions, runs_to_move, stop_policy_of};
 use ohm_framework::{
@@ -53,7 +53,8 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
         },
         JobState::Active if job.pending() == 0 && runs_to_move(cell, job).is_empty() => {
             let summary = held_by_budget(cell, job).unwrap_or_else(|| settled(job));
-            let details = spares(cell, job).into_iter().chain(health_text(cell, job)).collect();
+            let details = spares(cell, job).into_iter().chain(health_text(cell, job));
+            let details = details.chain(rollout_text(cell, job)).collect();
             ExplainView { summary, details, ..view }
         }
         JobState::Active => waiting(cell, job, view),
@@ -119,6 +120,7 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     view.details.extend(node_requests_text(cell, job, &requests));
     view.details.extend(head_text(cell, job).into_iter().chain(in_vain_text(cell, job)));
     view.details.extend(health_text(cell, job));
+    view.details.extend(rollout_text(cell, job));
     if waits {
         view.details.extend(heads_text(cell, job));
     }

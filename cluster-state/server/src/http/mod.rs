@@ -28,6 +28,7 @@ mod pace;
 mod params;
 mod queue_metrics;
 mod queues;
+mod rollout;
 mod routes;
 mod samples;
 mod scale;

@@ -60,6 +60,12 @@ fn describe(path: &str, operation: &Operation) -> Value {
             "application/yaml": document, "application/json": document, "application/x-ndjson": document,
         }});
     }
+    if operation.answer == "RolloutView" && operation.method == "post" {
+        let actions = json!({"type": "string", "enum": ["pause", "resume", "promote", "undo"]});
+        let properties = json!({"action": actions, "revision": {"type": "integer"}});
+        let schema = json!({"type": "object", "required": ["action"], "properties": properties});
+        described["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": schema}}});
+    }
     described
 }
 

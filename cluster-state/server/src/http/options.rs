@@ -12,6 +12,8 @@ const REQUESTS_MAX_DEFAULT: usize = 8192;
 const EVENT_STREAMS_MAX_DEFAULT: usize = 256;
 /// How many may follow endpoints at once by default: each looks at the replica up to 10 times a second.
 const ENDPOINT_STREAMS_MAX_DEFAULT: usize = 1024;
+/// How many may follow rollouts at once by default, as often.
+const ROLLOUT_STREAMS_MAX_DEFAULT: usize = 1024;
 /// How many may read output at once by default.
 const LOG_STREAMS_MAX_DEFAULT: usize = 4096;
 
@@ -38,6 +40,8 @@ pub struct HttpOptions {
     pub log_streams_max: usize,
     /// How many may follow endpoints at once.
     pub endpoint_streams_max: usize,
+    /// How many may follow rollouts at once.
+    pub rollout_streams_max: usize,
     /// By which whoever started this server knows it again; possibly empty.
     pub instance: String,
 }
@@ -61,6 +65,7 @@ impl HttpOptions {
             event_streams_max: EVENT_STREAMS_MAX_DEFAULT,
             log_streams_max: LOG_STREAMS_MAX_DEFAULT,
             endpoint_streams_max: ENDPOINT_STREAMS_MAX_DEFAULT,
+            rollout_streams_max: ROLLOUT_STREAMS_MAX_DEFAULT,
             instance: String::new(),
         }
     }

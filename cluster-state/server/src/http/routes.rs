@@ -2,7 +2,8 @@
 //! has.
 
 use super::{
-    Shared, backup, control, endpoints, events, jobs, logs, nodes, overview, queues, scale, servers, submit, wait,
+    Shared, backup, control, endpoints, events, jobs, logs, nodes, overview, queues, rollout, scale, servers, submit,
+    wait,
 };
 use axum::routing::{MethodRouter, delete, get, post};
 
@@ -137,6 +138,23 @@ const ENDPOINTS: &[Operation] = &[operation(
     &[("group", "string", "only tasks of this group"), ("follow", "boolean", "go on with the lists to come")],
     "EndpointList",
 )];
+const ROLLOUT: &[Operation] = &[
+    operation(
+        "get",
+        "How far the rollout of a service is, by group, and its revisions; as server-sent events with `follow` or \
+         `Accept: text/event-stream`, the whole view whenever it changes",
+        &[("follow", "boolean", "go on with the views to come")],
+        "RolloutView",
+    ),
+    operation(
+        "post",
+        "Pause, resume or promote the rollout of a service, or take it back to a revision: the last one that was \
+         complete unless `revision` names one. The body is {\"action\": \"pause|resume|promote|undo\", \
+         \"revision\": 3}",
+        &[],
+        "RolloutView",
+    ),
+];
 const NODES: &[Operation] = &[operation(
     "get",
     "Nodes, by name",
@@ -266,6 +284,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/jobs/{name}/explain", EXPLAIN), get(jobs::explain)),
         (route("/v1/jobs/{name}/logs", LOGS), get(logs::logs)),
         (route("/v1/jobs/{name}/endpoints", ENDPOINTS), get(endpoints::endpoints)),
+        (route("/v1/jobs/{name}/rollout", ROLLOUT), get(rollout::show).merge(post(rollout::change))),
         (route("/v1/nodes", NODES), get(nodes::list)),
         (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),

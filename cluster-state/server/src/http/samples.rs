@@ -3,6 +3,7 @@
 
 mod explain;
 mod filled;
+mod rollouts;
 
 pub(super) use filled::ANY_KEY;
 use filled::{text, texts, value};
@@ -42,6 +43,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("QueueDetail", value(&queue_detail())),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
         ("ResourceFlavorList", value(&ResourceFlavorList { resource_flavors: vec![resource_flavor()] })),
+        ("RolloutView", value(&rollouts::rollout())),
         ("SchedulingView", value(&scheduling())),
         ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
@@ -130,12 +132,14 @@ fn job() -> JobView<Value> {
         start_deadline_ms: 1,
         readiness: ReadinessView { unready_since_ms: 1, due_ms: 1, timeouts: 1, backoff_limit: Some(1), until_ms: 1 },
         admission: admission(),
+        rollout: rollouts::summary(),
         version: 1,
         groups: vec![group()],
         past_runs: vec![PastRunView {
             group: text(),
             task: 1,
             incarnation: 1,
+            revision: 1,
             node: text(),
             placed_ms: 1,
             ended_ms: 1,
@@ -163,6 +167,7 @@ fn group() -> GroupView {
             task: 1,
             state: text(),
             incarnation: 1,
+            revision: 1,
             failures: 1,
             node: text(),
             pid: 1,

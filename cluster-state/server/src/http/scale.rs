@@ -21,7 +21,7 @@ pub(super) async fn scale(Name(name): Name, Params(query): Params<ScaleQuery>, c
     let index = loop {
         let cell = caller.shared.cells.now().await?;
         let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
-        let scaled = job.spec.scaled(query.group.as_deref(), query.count);
+        let scaled = job.declared().scaled(query.group.as_deref(), query.count);
         let spec = scaled.map_err(|error| Problem::invalid(error.to_string(), error.hint()))?;
         let version = Some(job.version);
         drop(cell);

@@ -25,6 +25,7 @@ pub(super) struct Shared {
     pub(super) event_streams: Arc<Streams>,
     pub(super) log_streams: Arc<Streams>,
     pub(super) endpoint_streams: Arc<Streams>,
+    pub(super) rollout_streams: Arc<Streams>,
     pub(super) openapi: Arc<str>,
 }
 
@@ -46,6 +47,7 @@ impl Shared {
             event_streams: Arc::new(Streams::new("events", options.event_streams_max)),
             log_streams: Arc::new(Streams::new("output", options.log_streams_max)),
             endpoint_streams: Arc::new(Streams::new("endpoints", options.endpoint_streams_max)),
+            rollout_streams: Arc::new(Streams::new("rollouts", options.rollout_streams_max)),
             openapi: openapi.into(),
             options: Arc::new(options),
         }

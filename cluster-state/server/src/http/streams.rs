@@ -36,8 +36,8 @@ impl Streams {
                     format!("{share} streams of {kind} of this owner are open from here, as many as one may have")
                 }
             };
-            let hint = "end some of them (`ohm logs -f`, `ohm events -f`, `ohm endpoints -w`), or ask without `follow`; \
-                        what was asked is not changed by asking later";
+            let hint = "end some of them (`ohm logs -f`, `ohm events -f`, `ohm endpoints -w`, `ohm rollout status -w`), or ask \
+                        without `follow`; what was asked is not changed by asking later";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message, hint)
         };
         let place = self.lane.try_enter(client).map_err(refused)?;

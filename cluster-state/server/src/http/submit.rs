@@ -340,9 +340,10 @@ impl<'c> Submission<'c> {
             true => self.put_jobs(jobs).await,
             false => self.submit_jobs(jobs).await,
         };
-        // Who hears "unchanged" is told if the job is over already: nothing will run.
-        let is_unchanged = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Unchanged(_));
-        let cell = if outcomes.iter().any(is_unchanged) { self.caller.shared.cells.now().await.ok() } else { None };
+        // Who hears "unchanged" is told if the job is over already: nothing will run. Who hears "updated" is told of
+        // its rollout.
+        let says_more = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Unchanged(_) | JobOutcome::Updated(_));
+        let cell = if outcomes.iter().any(says_more) { self.caller.shared.cells.now().await.ok() } else { None };
         let mut outcomes = outcomes.into_iter();
         for waiting in std::mem::take(&mut self.waiting) {
             let verdict = match waiting {

@@ -58,11 +58,21 @@ impl Ticket {
         self
     }
 
-    /// What the cell said to a job; `cell` is it now, if a job is unchanged.
+    /// What the cell said to a job; `cell` is it now, if a job is unchanged or updated.
     pub(super) fn of_job(self, outcome: JobOutcome, cell: Option<&Cell>) -> DocumentVerdict {
         match outcome {
             JobOutcome::Accepted(_) => self.good(VerdictKind::Accepted),
-            JobOutcome::Updated(_) => self.good(VerdictKind::Updated),
+            JobOutcome::Updated(job) => {
+                let mut verdict = self.good(VerdictKind::Updated);
+                if let Some(job) = cell.and_then(|cell| cell.jobs().get(job)).filter(|job| job.rollout().is_some()) {
+                    let (revision, name) = (job.revision(), &job.spec.name);
+                    let told =
+                        format!("it is rolled out to revision {revision}; `ohm rollout status -w {name}` follows");
+                    let before = if verdict.note.is_empty() { "" } else { "; " };
+                    verdict.note = format!("{}{before}{told}", verdict.note);
+                }
+                verdict
+            }
             JobOutcome::Unchanged(job) => {
                 let mut verdict = self.good(VerdictKind::Unchanged);
                 let known = cell.and_then(|cell| cell.jobs().get(job));

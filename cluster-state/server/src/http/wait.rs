@@ -40,9 +40,10 @@ impl Goal {
 }
 
 /// Whether every group runs, or is ready, with its minimum, or is past it. What is to stop does not count: as long as
-/// it stops, those that run may be fewer than said, never more.
+/// it stops, those that run may be fewer than said, never more. The minimum is the one that is asked for, whatever a
+/// rollout places beside it.
 fn has_started(job: &Job, counted: impl Fn(&Group) -> u32) -> bool {
-    let mut groups = job.groups.iter().zip(&job.spec.groups);
+    let mut groups = job.groups.iter().zip(&job.declared().groups);
     groups.all(|(group, spec)| {
         let gone_through = counted(group).saturating_sub(group.stopping) + group.succeeded + group.failed;
         group.started && gone_through >= spec.min_count.min(spec.count)

@@ -42,6 +42,7 @@
 //! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers; and see below | service `keep`, else
 //! `stop` |
 //! | `suspend` | true: not to be placed yet | false |
+//! | `strategy` | of services: how they get from one revision to the next; and see below | as of a Deployment |
 //! | `groups` | list of groups; a job with one group may write its fields here instead | |
 //!
 //! | field of a group | value | default |
@@ -75,6 +76,12 @@
 //!
 //! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task
 //! was placed anew meanwhile: `newer` (the default: the replacement), `original` or `longestRunning`.
+//!
+//! `strategy` is what a Deployment has, in one map: `type` is `RollingUpdate` (the default) or `Recreate`; `maxSurge`
+//! and `maxUnavailable` are a number of tasks or a share of the count (25 % unless said); `minReadySeconds` (0) is how
+//! long a task is ready before it counts as available; `progressDeadlineSeconds` (600; 0 is never) is how long a
+//! rollout comes no further before it has stalled. `autoRevert: true` takes one that stalls back, `canary: N` tries N
+//! tasks of the new revision until somebody promotes it, and `pause: true` replaces nothing.
 //!
 //! For `ohm plan` the `metadata` of a Job may have a `creationTimestamp` (RFC 3339), which is its age; jobs without one
 //! are the oldest.

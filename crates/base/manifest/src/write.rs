@@ -6,12 +6,14 @@ mod budget;
 mod expression;
 mod neighbours;
 mod probes;
+mod strategy;
 
 use self::amount::{Amount, seconds};
 use self::budget::BudgetDocument;
-use self::expression::{Expression, is_default};
+use self::expression::{Expression, is_default, other};
 use self::neighbours::{PodAffinity, SpreadDocument};
 use self::probes::{ProbeDocument, Sim};
+use self::strategy::StrategyDocument;
 use crate::decode::{RECONCILE, REPAIR_POLICIES, SURVIVORS};
 use crate::defaults;
 use crate::document::API_VERSION;
@@ -69,6 +71,7 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
             on_disconnect: on_disconnect(job),
             repair: Some(&job.repair).filter(|repair| !is_default(*repair)).map(repair_document),
             suspend: job.suspended,
+            strategy: job.strategy.as_deref().map(StrategyDocument::from),
             groups: job.groups.iter().map(|group| group_document(job, group)).collect(),
         },
     }
@@ -106,11 +109,6 @@ fn repair_document(repair: &RepairSpec) -> Repair<'_> {
 
 fn failed(job: &JobSpec, error: &dyn std::fmt::Display) -> WriteError {
     WriteError { job: job.name.clone(), reason: error.to_string() }
-}
-
-/// `value`, unless it is what would be taken anyway.
-fn other<T: PartialEq>(value: T, default: T) -> Option<T> {
-    (value != default).then_some(value)
 }
 
 fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
@@ -242,6 +240,8 @@ struct Spec<'j> {
     repair: Option<Repair<'j>>,
     #[serde(skip_serializing_if = "is_default")]
     suspend: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strategy: Option<StrategyDocument>,
     groups: Vec<Group<'j>>,
 }
 

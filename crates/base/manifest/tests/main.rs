@@ -2,6 +2,7 @@
 
 mod ages;
 mod cases;
+mod controllers;
 mod each;
 mod examples;
 mod halves;

@@ -7,8 +7,8 @@ use ohm_model::selector::{Labels, NAME_FIELD};
 use ohm_model::{
     BudgetLimit, BudgetTerms, Class, GroupSpec, HostPort, JobSpec, NeighbourTerm, Neighbours, OnDisconnect,
     OnUnhealthy, Operator, Probe, ProbeAction, ProbeKind, Probes, Reconcile, RepairPolicy, RepairSpec, Requirement,
-    SelectorTerm, SimHealth, SpreadConstraint, SpreadMode, TaintEffect, TaskAmount, TaskSpec, Toleration,
-    TolerationOperator, TopologyMode, TopologyRequest, TopologySlice, UnhealthyEviction,
+    RolloutKind, RolloutStrategy, SelectorTerm, SimHealth, SpreadConstraint, SpreadMode, TaintEffect, TaskAmount,
+    TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice, UnhealthyEviction,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -314,9 +314,17 @@ fn job() -> impl Strategy<Value = JobSpec> {
         prop_oneof![any::<i32>().prop_map(|value| (value, String::new())), name().prop_map(|name| (0, name))];
     let seconds = prop_oneof![Just(0), Just(86_400), 1..1_000_000u64];
     let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
-    let flags = (any::<bool>(), any::<bool>(), repair());
+    let flags = (any::<bool>(), any::<bool>(), repair(), option::of(strategy()));
     (name_of_job(), class, queue, numbers, labels(), groups, flags).prop_map(
-        |(name, class, queue, (priority, retries, deadline, ttl), labels, mut groups, (keeps, suspended, repair))| {
+        |(
+            name,
+            class,
+            queue,
+            (priority, retries, deadline, ttl),
+            labels,
+            mut groups,
+            (keeps, suspended, repair, strategy),
+        )| {
             let has_none = |group: &GroupSpec| class.built_in().is_none_or(|kind| group.spares_problem(kind).is_some());
             groups.iter_mut().filter(|group| has_none(group)).for_each(|group| group.spares = 0);
             let mut job = JobSpec {
@@ -342,7 +350,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 },
                 repair,
                 suspended,
-                strategy: None,
+                strategy: strategy.filter(|_| class == Class::SERVICE).map(Box::new),
             };
             for at in 0..job.groups.len() {
                 if job.neighbours_problem(at).is_some() {
@@ -352,6 +360,28 @@ fn job() -> impl Strategy<Value = JobSpec> {
             job
         },
     )
+}
+
+fn strategy() -> impl Strategy<Value = RolloutStrategy> {
+    let amount = || prop_oneof![any::<u32>().prop_map(TaskAmount::Tasks), (0..=100u32).prop_map(TaskAmount::Percent)];
+    let seconds = || prop_oneof![Just(0), Just(600), 1..100_000u64];
+    let kind = prop_oneof![Just(RolloutKind::RollingUpdate), Just(RolloutKind::Recreate)];
+    let canary = prop_oneof![Just(0), 1..1000u32];
+    let strategy = (kind, amount(), amount(), seconds(), seconds(), any::<bool>(), canary, any::<bool>()).prop_map(
+        |(kind, max_surge, max_unavailable, ready, deadline, auto_revert, canary, pause)| RolloutStrategy {
+            kind,
+            max_surge,
+            max_unavailable,
+            min_ready_seconds: ready,
+            progress_deadline_seconds: deadline,
+            auto_revert,
+            canary,
+            pause,
+        },
+    );
+    let strategy =
+        strategy.prop_map(|drawn| if drawn.problem().is_some() { RolloutStrategy::default() } else { drawn });
+    prop_oneof![Just(RolloutStrategy::default()), strategy]
 }
 
 fn repair() -> impl Strategy<Value = RepairSpec> {

@@ -120,6 +120,12 @@ impl Client {
         self.read(good(response, self.server())?)
     }
 
+    /// The answer to an order with content.
+    pub(crate) fn post_json<T: DeserializeOwned>(&self, path: &str, body: &serde_json::Value) -> Result<T, Failure> {
+        let response = self.send("POST", path, "application/json", body.to_string())?;
+        self.read(good(response, self.server())?)
+    }
+
     /// Removes something.
     pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
         good(self.send("DELETE", path, "application/json", SendBody::none())?, self.server()).map(drop)

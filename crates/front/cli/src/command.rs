@@ -25,6 +25,9 @@ pub enum ClientCommand {
     Logs(Logs),
     /// Show where the tasks of a job that are ready can be reached
     Endpoints(crate::commands::endpoints::Endpoints),
+    /// Show or steer how a service gets from one revision to the next
+    #[command(subcommand)]
+    Rollout(crate::commands::rollout::RolloutCommand),
     /// End a job for good
     Cancel(Cancel),
     /// Stop a job's runs and keep it from being placed

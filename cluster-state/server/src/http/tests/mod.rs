@@ -6,6 +6,7 @@ mod endpoints;
 mod hostile;
 mod questions;
 mod queues;
+mod rollout;
 mod streams;
 mod world;
 

@@ -216,11 +216,17 @@ impl World {
         assert!(matches!(outcome, Outcome::Node { .. }), "{outcome:?}");
     }
 
-    /// Places the first task of a job without a queue on a node and reports it to run.
+    /// Places the tasks of a job without a queue on a node and reports the first one to run.
     pub(super) fn run(&self, job: &str, node: &str) -> RunRef {
+        let count = self.truth.lock().unwrap().cell.jobs().find(job).unwrap().spec.groups[0].count;
+        self.place(job, (0, count), node)
+    }
+
+    /// Places so many tasks of a job without a queue on a node, and reports the first of them to run.
+    pub(super) fn place(&self, job: &str, (first, count): (u32, u32), node: &str) -> RunRef {
         let mut truth = self.truth.lock().unwrap();
-        let scheduler = truth.open(Role::Scheduler(ohm_model::Class::BATCH), "scheduler 1");
         let found = Arc::clone(truth.cell.jobs().find(job).unwrap());
+        let scheduler = truth.open(Role::Scheduler(found.spec.class), "scheduler 1");
         let lease = Lease::Shard(found.shard);
         let state = truth.cell.sessions().lease(lease);
         let take = Command::TakeLease { lease, epoch: state.epoch, renewed: state.renewed };
@@ -231,8 +237,8 @@ impl World {
             place: vec![Placement {
                 job: found.id,
                 group: GroupIndex(0),
-                first: TaskIndex(0),
-                count: found.spec.groups[0].count,
+                first: TaskIndex(first),
+                count,
                 node,
                 class: truth.cell.nodes().class(node),
                 devices: vec![],
@@ -242,7 +248,8 @@ impl World {
         let (_, outcome) = truth.apply(scheduler, Command::Commit(transaction));
         assert!(matches!(&outcome, Outcome::Verdict(verdict) if verdict.conflicts.is_empty()), "{outcome:?}");
         truth.apply(scheduler, Command::CloseSession);
-        let run = RunRef::new(found.id, 0, 0, 1);
+        let incarnation = truth.cell.jobs().find(job).unwrap().groups[0].tasks[first as usize].incarnation.0;
+        let run = RunRef::new(found.id, 0, first, incarnation);
         truth.report(node, run, RunReportKind::Started { pid: 4711 });
         run
     }

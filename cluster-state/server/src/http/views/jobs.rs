@@ -24,7 +24,7 @@ pub(crate) struct TaskWindow {
 /// One line about `job`.
 pub(crate) fn job_summary(cell: &Cell, job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
-    job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
+    job.groups.iter().zip(&job.declared().groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
     let (held, start) = (held(cell, job), start_of(cell, job).filter(|_| job.live() == 0));
     JobSummary {
         name: job.spec.name.clone(),
@@ -55,11 +55,12 @@ fn held(cell: &Cell, job: &Job) -> Option<StopPolicy> {
     }
 }
 
+/// The tasks of a group of which `spec` is asked for.
 fn counts(group: &Group, spec: &GroupSpec) -> TaskCounts {
     let gates = spec.task.probes.as_ref().is_some_and(|probes| probes.gates_readiness());
     TaskCounts {
         total: u64::from(spec.count) + u64::from(group.leaving),
-        pending: group.pending.len().into(),
+        pending: u64::from(group.pending.len()) + u64::from(group.held),
         backing_off: group.backing_off.into(),
         live: group.live.into(),
         running: group.running.into(),
@@ -76,7 +77,7 @@ fn counts(group: &Group, spec: &GroupSpec) -> TaskCounts {
 pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> {
     let groups = 0..job.groups.len();
     // A document is made of maps, lists, texts and numbers; nothing in it can fail to be JSON.
-    let spec = serde_json::to_value(ohm_manifest::document(&job.spec)).unwrap_or(Value::Null);
+    let spec = serde_json::to_value(ohm_manifest::document(job.declared())).unwrap_or(Value::Null);
     JobView {
         summary: job_summary(cell, job),
         shard: shard(job.shard),
@@ -84,6 +85,7 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
         start_deadline_ms: job.start_deadline_ms().unwrap_or(0),
         readiness: super::ready::readiness(cell, job),
         admission: super::admission::admission(cell, job),
+        rollout: super::rollout::of_open(cell, job),
         version: job.version.0,
         groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),
         past_runs: job.past.iter().map(|past| past_run(job, past)).collect(),
@@ -131,7 +133,7 @@ fn repair(job: &Job) -> RepairView {
 }
 
 fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<GroupView> {
-    let (group, spec) = (job.groups.get(at)?, job.spec.groups.get(at)?);
+    let (group, spec) = (job.groups.get(at)?, job.declared().groups.get(at)?);
     let ranks = window.first.min(group.tasks.len())..window.first.saturating_add(window.count).min(group.tasks.len());
     let tasks: Vec<TaskView> =
         ranks.filter_map(|rank| Some(task_view(cell, job, rank as u32, group.tasks.get(rank)?))).collect();
@@ -185,6 +187,7 @@ fn task_view(cell: &Cell, job: &Job, rank: u32, task: &Task) -> TaskView {
         task: rank,
         state: task_state(task, run).to_string(),
         incarnation: if task.was_placed() { task.incarnation.0 } else { 0 },
+        revision: run.map_or(0, |run| run.revision),
         failures: task.failures,
         node: node_of(cell, job, task),
         pid: run.map_or(0, |run| run.pid),
@@ -238,6 +241,7 @@ fn past_run(job: &Job, past: &PastRun) -> PastRunView {
         group: job.spec.groups.get(usize::from(past.group)).map_or_else(String::new, |group| group.name.clone()),
         task: past.task,
         incarnation: past.incarnation.0,
+        revision: past.revision,
         node: past.node.clone(),
         placed_ms: past.placed_ms,
         ended_ms: past.ended_ms,

@@ -77,7 +77,7 @@ fn job_totals(cell: &Cell) -> (JobTotals, TaskTotals) {
         // A finished job waits for nothing, but what it left behind may still be stopping.
         let waits = !matches!(job.state, JobState::Finished(_));
         for group in &job.groups {
-            tasks.pending += if waits { group.pending.len().into() } else { 0 };
+            tasks.pending += if waits { u64::from(group.pending.len()) + u64::from(group.held) } else { 0 };
             tasks.backing_off += u64::from(group.backing_off);
             tasks.live += u64::from(group.live);
             tasks.running += u64::from(group.running);

@@ -59,7 +59,7 @@ fn unhealthy(cx: &mut Context, fields: &Fields<'_>) -> UnhealthyEviction {
 }
 
 /// A number of tasks, or a share of them.
-fn amount(cx: &mut Context, at: At<'_>) -> Option<TaskAmount> {
+pub(super) fn amount(cx: &mut Context, at: At<'_>) -> Option<TaskAmount> {
     let amount = match &at.node.value {
         Value::Number(text) | Value::Text(text) => TaskAmount::parse(text),
         _ => None,

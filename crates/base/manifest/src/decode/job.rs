@@ -1,6 +1,7 @@
 //! `kind: Job`.
 
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
+use super::strategy::strategy;
 use super::{At, Context, Fields, PREEMPTION_POLICIES};
 use crate::defaults::{self, LeftOpen};
 use crate::path::Trail;
@@ -26,6 +27,7 @@ const JOB_FIELDS: &[&str] = &[
     "onDisconnect",
     "repair",
     "suspend",
+    "strategy",
     "groups",
 ];
 
@@ -78,7 +80,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         reconcile,
         repair,
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
-        strategy: None,
+        strategy: fields.get("strategy").and_then(|at| strategy(cx, at)),
     })
 }
 

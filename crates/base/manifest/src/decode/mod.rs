@@ -14,6 +14,7 @@ mod profile;
 mod provisioning;
 mod quota;
 mod selectors;
+mod strategy;
 mod value;
 
 pub(crate) use budget::{budget, pod_disruption_budget};
@@ -26,4 +27,5 @@ pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use quota::{cohort, local_queue, queue, resource_flavor, subqueue};
 pub(crate) use selectors::{node_affinity, toleration};
+pub(crate) use strategy::{bounds, times};
 pub(crate) use value::{At, Context, Fields};

@@ -28,6 +28,7 @@ mod metadata;
 mod node;
 mod outline;
 mod pod;
+mod strategy;
 mod template;
 mod unread;
 mod workload;

@@ -1,34 +1,26 @@
 //! `apps/v1` Deployment and StatefulSet: services of equal pods that go on until somebody ends them.
 //!
-//! What such a controller has that a service does not is refused by its field; what only says how it changes later is
-//! looked at in [`rollout`] alone.
+//! What such a controller has that a service does not is refused by its field.
 
-use super::job;
-use super::template;
+use super::{job, strategy, template};
 use crate::decode::{At, Context, Fields, label_selector};
 use crate::defaults;
 use crate::document::Content;
 use crate::limits::COUNT_RANGE;
 use crate::tree::{Node, Value};
 use ohm_model::selector::Labels;
-use ohm_model::{Class, ClassKind, GroupSpec, JobSpec};
+use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, RolloutStrategy};
 
 /// Whether all replicas start at once.
 const POD_MANAGEMENT: [(&str, bool); 2] = [("OrderedReady", false), ("Parallel", true)];
-
-/// The field that says how pods are changed, and what is in its `rollingUpdate`, with the defaults of Kubernetes.
-type Strategy = (&'static str, [(&'static str, &'static str); 2]);
-
-const DEPLOYMENT_STRATEGY: Strategy = ("strategy", [("maxSurge", "25%"), ("maxUnavailable", "25%")]);
-const STATEFUL_SET_STRATEGY: Strategy = ("updateStrategy", [("maxUnavailable", "1"), ("partition", "0")]);
 
 /// What a Deployment is as a service.
 pub(super) fn deployment(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let spec = fields.require(cx, "spec", "its `selector` and `template`")?;
     let spec = Fields::open(cx, spec, &[])?;
-    rollout(cx, &spec, DEPLOYMENT_STRATEGY);
+    let strategy = strategy::of_deployment(cx, &spec);
     let group = replicas(cx, &spec)?;
-    service(cx, fields, group)
+    service(cx, fields, group, strategy)
 }
 
 /// What a StatefulSet is as a service: the rank of a task is the ordinal of its pod.
@@ -52,25 +44,9 @@ pub(super) fn stateful_set(cx: &mut Context, fields: &Fields<'_>) -> Option<Cont
     {
         start.rule(cx, "ranks begin with 0; leave it out");
     }
-    rollout(cx, &spec, STATEFUL_SET_STRATEGY);
+    let strategy = strategy::of_stateful_set(cx, &spec);
     let group = replicas(cx, &spec)?;
-    service(cx, fields, group)
-}
-
-/// How a controller changes its pods later: its `strategy` and the fields beside it. Only what Kubernetes does where
-/// nothing is said is taken, as it changes nothing for what is submitted now.
-fn rollout(cx: &mut Context, spec: &Fields<'_>, (strategy, rolling_fields): Strategy) {
-    let refuse = |cx: &mut Context, at: Option<At<'_>>, default: &str| {
-        let Some(at) = at.filter(|at| !is_written(at.node, default)) else { return };
-        at.rule(cx, format!("only `{default}`, the default, can be had; leave it out"));
-    };
-    refuse(cx, spec.get("minReadySeconds"), "0");
-    refuse(cx, spec.get("progressDeadlineSeconds"), "600");
-    refuse(cx, spec.get("paused"), "false");
-    let Some(fields) = spec.get(strategy).and_then(|at| Fields::open(cx, at, &[])) else { return };
-    refuse(cx, fields.get("type"), "RollingUpdate");
-    let Some(rolling) = fields.get("rollingUpdate").and_then(|at| Fields::open(cx, at, &[])) else { return };
-    rolling_fields.iter().for_each(|(name, default)| refuse(cx, rolling.get(name), default));
+    service(cx, fields, group, strategy)
 }
 
 /// Whether a value is this one, as written.
@@ -121,8 +97,13 @@ fn check_selector(cx: &mut Context, at: At<'_>, labels: &Labels) {
     }
 }
 
-fn service(cx: &mut Context, fields: &Fields<'_>, group: GroupSpec) -> Option<Content> {
+fn service(
+    cx: &mut Context,
+    fields: &Fields<'_>,
+    group: GroupSpec,
+    strategy: Option<Box<RolloutStrategy>>,
+) -> Option<Content> {
     let job = job::of_groups(cx, fields, vec![group])?;
     let on_disconnect = defaults::on_disconnect(ClassKind::Service);
-    Some(Content::Job(Box::new(JobSpec { class: Class::SERVICE, on_disconnect, ..job })))
+    Some(Content::Job(Box::new(JobSpec { class: Class::SERVICE, on_disconnect, strategy, ..job })))
 }

@@ -15,6 +15,10 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
     findings.expect((1..=GROUPS_MAX).contains(&number), groups, || {
         format!("must hold 1 to {GROUPS_MAX} groups, holds {number}")
     });
+    findings.check(only_for_services(job).map_or(Ok(()), Err), || spec().field("strategy"));
+    if let Some((field, problem)) = job.strategy.as_ref().and_then(|strategy| strategy.problem()) {
+        findings.check(Err(problem), || spec().field("strategy").field(field));
+    }
     let mut seen = BTreeSet::new();
     for (index, group) in job.groups.iter().enumerate() {
         let is_new = seen.insert(group.name.as_str());
@@ -33,4 +37,12 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
         }
     }
     findings.violations
+}
+
+/// Why the job may not have the strategy that it has. What a class of an operator is like only the cell knows.
+fn only_for_services(job: &JobSpec) -> Option<String> {
+    let other = job.class.built_in().is_some_and(|kind| !kind.rolls());
+    let class = job.class.name();
+    (other && job.strategy.is_some())
+        .then(|| format!("is for services; leave it out, or write `class: service` (its class is `{class}`)"))
 }

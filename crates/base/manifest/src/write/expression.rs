@@ -23,3 +23,8 @@ impl<'j> From<&'j Requirement> for Expression<'j> {
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
+
+/// `value`, unless it is what would be taken anyway.
+pub(super) fn other<T: PartialEq>(value: T, default: T) -> Option<T> {
+    (value != default).then_some(value)
+}

@@ -1,6 +1,6 @@
 //! Jobs as the API shows them.
 
-use super::{AdmissionView, is_default};
+use super::{AdmissionView, RolloutSummary, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -75,9 +75,9 @@ impl JobSummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskCounts {
-    /// All.
+    /// All that are asked for. A rollout may have some beside them for the moment.
     pub total: u64,
-    /// Wait to be placed.
+    /// Wait to be placed, also those that a rollout holds back.
     pub pending: u64,
     /// Wait for their back-off to pass.
     pub backing_off: u64,
@@ -240,6 +240,9 @@ pub struct JobView<Spec> {
     /// What it asks for before it is placed, and what came of it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub admission: AdmissionView,
+    /// How far its rollout is; left out while none is under way.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rollout: RolloutSummary,
     /// The last log entry that changed its spec, state, reservation or unhealthy nodes.
     #[serde(default)]
     pub version: u64,
@@ -295,11 +298,14 @@ pub struct GroupView {
 pub struct TaskView {
     /// Its rank in the group, from 0.
     pub task: u32,
-    /// `pending`, `backingOff`, `placed`, `running`, `stopping`, `succeeded`, `failed`, `skipped`, `stopped` or
-    /// `removed`.
+    /// `pending`, `backingOff`, `held` (a rollout places others first), `placed`, `running`, `stopping`, `succeeded`,
+    /// `failed`, `skipped`, `stopped` or `removed`.
     pub state: String,
     /// The last attempt; 0 before the first.
     pub incarnation: u32,
+    /// The revision of its group that the live attempt was started as; 0 without one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub revision: u32,
     /// How many attempts failed by themselves.
     pub failures: u32,
     /// Where the last attempt stands or stood; empty before the first, and when the node is gone.
@@ -347,6 +353,9 @@ pub struct PastRunView {
     pub task: u32,
     /// The attempt.
     pub incarnation: u32,
+    /// The revision of its group that it was started as.
+    #[serde(skip_serializing_if = "is_default")]
+    pub revision: u32,
     /// Where it stood.
     pub node: String,
     /// When it was placed.

@@ -15,6 +15,7 @@ mod job;
 mod node;
 mod profile;
 mod queue;
+mod rollout;
 mod server;
 mod status;
 mod submit;
@@ -44,6 +45,7 @@ pub use queue::{
     QueueResourceView, QueueView, ReadyTimeoutView, ResourceFlavorList, ResourceFlavorView, SchedulingView,
     SubqueueView, TopologyList, TopologyView, UsageBasedOrderView, WaitingJobView,
 };
+pub use rollout::{GroupRolloutView, RevisionView, RolloutSummary, RolloutView};
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};

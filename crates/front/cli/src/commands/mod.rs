@@ -9,6 +9,7 @@ mod messages;
 mod nodes;
 pub(crate) mod plan;
 mod progress;
+pub(crate) mod rollout;
 mod run;
 mod session;
 mod submit;
@@ -46,6 +47,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Explain(args) => jobs::explain(&session, &session.job(&args.name)),
         ClientCommand::Logs(args) => logs::command(&session, &args),
         ClientCommand::Endpoints(args) => endpoints::command(&session, &args),
+        ClientCommand::Rollout(args) => rollout::command(&session, &args),
         ClientCommand::Cancel(args) => jobs::change(&session, &session.jobs(&args.names), &args.action()),
         ClientCommand::Suspend(args) => jobs::change(&session, &session.jobs(&args.names), "suspend"),
         ClientCommand::Resume(args) => jobs::change(&session, &session.jobs(&args.names), "resume"),

@@ -4,7 +4,9 @@ use super::table::Grid;
 use super::times::{age, length, utc};
 use super::wrap::wrapped;
 use super::{Style, counted};
-use ohm_wire::api::{GroupView, JobList, JobSummary, JobView, PastRunView, RepairView, TaskCounts, TaskView};
+use ohm_wire::api::{
+    GroupView, JobList, JobSummary, JobView, PastRunView, RepairView, RolloutSummary, TaskCounts, TaskView,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -146,6 +148,7 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
     lines.push(("Probes", probes(&summary.tasks)));
     lines.push(("Ready", super::ready::readiness_line(&summary.name, &summary.state, &job.readiness, style)));
     lines.push(("Admission", super::admission::admission_line(&job.admission, style)));
+    lines.push(("Rollout", rollout(&job.rollout)));
     lines.push(("Repair", repair(&job.repair, style)));
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let line = |(name, value)| wrapped(&format!("{:<11}{value}", format!("{name}:")), style.width, 11) + "\n";
@@ -155,6 +158,12 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
 /// How many tasks are ready by their probes.
 fn probes(counts: &TaskCounts) -> String {
     if counts.probed == 0 { String::new() } else { format!("{} tasks are ready", ready(counts)) }
+}
+
+/// How far the rollout is, while one is under way.
+fn rollout(rollout: &RolloutSummary) -> String {
+    let RolloutSummary { revision, state, message } = rollout;
+    if state.is_empty() { String::new() } else { format!("{state}, revision {revision}: {message}") }
 }
 
 /// How the repair stands, and those that are over.
@@ -230,16 +239,18 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     if group.tasks.is_empty() {
         return text;
     }
-    let mut grid = Grid::new(style, &["TASK", "STATE", "NODE", "RUN", "AGE", "LAST END"]);
+    // Most groups are what they were made of first.
+    let was_changed = group.tasks.iter().any(|task| task.revision > 1);
+    let names = ["TASK", "STATE", "NODE", "RUN", "REVISION", "AGE", "LAST END"];
+    let names: Vec<&str> = names.into_iter().filter(|name| was_changed || *name != "REVISION").collect();
+    let number = |number: u32| if number == 0 { String::new() } else { number.to_string() };
+    let mut grid = Grid::new(style, &names);
     for task in &group.tasks {
-        grid.row([
-            task.task.to_string(),
-            if task.ready == Some(false) { "not ready".to_string() } else { task.state.clone() },
-            task.node.clone(),
-            if task.incarnation == 0 { String::new() } else { task.incarnation.to_string() },
-            age(style.now_ms, task.started_ms.max(task.placed_ms)),
-            ended(task),
-        ]);
+        let state = if task.ready == Some(false) { "not ready".to_string() } else { task.state.clone() };
+        let first = [task.task.to_string(), state, task.node.clone(), number(task.incarnation)];
+        let revision = was_changed.then(|| number(task.revision));
+        let rest = [age(style.now_ms, task.started_ms.max(task.placed_ms)), ended(task)];
+        grid.row(first.into_iter().chain(revision).chain(rest));
     }
     text.push_str(&grid.text());
     if group.tasks_omitted > 0 {

@@ -11,6 +11,7 @@ mod plural;
 mod queue;
 mod queues;
 mod ready;
+mod rollout;
 mod servers;
 mod shares;
 mod status;
@@ -32,6 +33,7 @@ pub(crate) use queues::{
     budgets_table, flavors_table, namespaces_table, priority_classes_table, profiles_table, queues_table,
     topologies_text,
 };
+pub(crate) use rollout::{history_table, rollout_line, rollout_text};
 pub(crate) use servers::servers_table;
 pub(crate) use shares::shares_table;
 pub(crate) use status::{clocks, status_text};
