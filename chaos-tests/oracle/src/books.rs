@@ -2,8 +2,8 @@
 //! alone.
 
 use crate::ailments::Ailments;
+use crate::amounts::{add, asks};
 use crate::facts::{Fact, Rules};
-use crate::quota::{add, asks};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{
     Amounts, EventKind, GroupSpec, Incarnation, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, Taint,
@@ -209,29 +209,7 @@ impl Books {
             EventKind::Reconciled { job, group, task, lives: false, .. } => {
                 self.returned.remove(&(*job, *group, *task));
             }
-            EventKind::Ended { job, group, task, incarnation, exit, cause, node, .. } => {
-                let of = (*job, *group, *task);
-                let made = self.made_last.get(&of).copied();
-                self.ended.extend(made.map(|made| ((of.0, of.1, of.2, *incarnation), made)));
-                self.returning.extend(made.filter(|_| *cause == Some(StopCause::Restarted)).map(|made| (of, made)));
-                // What starts again in place never gives its room away.
-                match cause {
-                    Some(StopCause::Restarted) => {
-                        self.returned.insert((*job, *group, *task), Return::Restarted(*node));
-                    }
-                    _ => drop(self.returned.remove(&(*job, *group, *task))),
-                }
-                let endless = self.is_endless(*job);
-                if exit.is_success() && cause.is_none() && !endless {
-                    self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
-                }
-                if let Some(tasks) = self.live.get_mut(&(*job, *group)) {
-                    tasks.remove(task);
-                    if tasks.is_empty() {
-                        self.live.remove(&(*job, *group));
-                    }
-                }
-            }
+            EventKind::Ended { .. } => self.note_end(kind),
             EventKind::NodeHealth { node, health, .. } => {
                 if let Some(found) = self.nodes.get_mut(node) {
                     found.health = *health;
@@ -255,6 +233,31 @@ impl Books {
             }
             EventKind::NodeRemoved { name } => self.nodes.retain(|_, book| book.spec.name != *name),
             _ => {}
+        }
+    }
+
+    fn note_end(&mut self, kind: &EventKind) {
+        let EventKind::Ended { job, group, task, incarnation, exit, cause, node, .. } = kind else { return };
+        let of = (*job, *group, *task);
+        let made = self.made_last.get(&of).copied();
+        self.ended.extend(made.map(|made| ((of.0, of.1, of.2, *incarnation), made)));
+        self.returning.extend(made.filter(|_| *cause == Some(StopCause::Restarted)).map(|made| (of, made)));
+        // What starts again in place never gives its room away.
+        match cause {
+            Some(StopCause::Restarted) => {
+                self.returned.insert((*job, *group, *task), Return::Restarted(*node));
+            }
+            _ => drop(self.returned.remove(&(*job, *group, *task))),
+        }
+        let endless = self.is_endless(*job);
+        if exit.is_success() && cause.is_none() && !endless {
+            self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
+        }
+        if let Some(tasks) = self.live.get_mut(&(*job, *group)) {
+            tasks.remove(task);
+            if tasks.is_empty() {
+                self.live.remove(&(*job, *group));
+            }
         }
     }
 

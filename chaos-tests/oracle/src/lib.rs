@@ -6,6 +6,7 @@
 //! Invariant: a judge only ever adds [`Broken`] promises; it never changes what it watches.
 
 mod ailments;
+mod amounts;
 mod books;
 mod claims;
 mod earmarks;
@@ -214,8 +215,7 @@ impl Oracle {
             let broken = &mut self.broken;
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
-            self.earmarks.note(index, &fact, broken);
-            self.owed_room.note(&fact, &self.books, &self.repairs);
+            self.note_owed(index, &fact);
         }
         self.entry_over(index, (&taken, &rules), applied);
         let broken = &mut self.broken;
@@ -225,6 +225,12 @@ impl Oracle {
         let found = strict_order.judge(index, &self.ledger());
         self.broken.extend(found);
         self.admissions.flavors.settled();
+    }
+
+    /// What is kept for repairs.
+    fn note_owed(&mut self, index: Index, fact: &facts::Fact<'_>) {
+        self.earmarks.note(index, fact, &mut self.broken);
+        self.owed_room.note(fact, &self.books, &self.repairs);
     }
 
     /// What may start again in place, and what nodes say of their probes, before an entry.

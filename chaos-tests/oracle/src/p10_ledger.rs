@@ -2,6 +2,7 @@
 //! whom, and what queues let in. Where they don't know, less is there: who is found to wait although he fits does so
 //! for sure.
 
+use crate::amounts::{add, asks};
 use crate::books::{Books, Standing};
 use crate::claims::Claims;
 use crate::earmarks::Earmarks;
@@ -15,7 +16,7 @@ use crate::p8_hard_constraints::objection;
 use crate::p8_neighbours::Neighbourhoods;
 use crate::p8_quota::Quotas;
 use crate::p11_preemption::Preemptions;
-use crate::quota::{QuotaTree, add, asks};
+use crate::quota::QuotaTree;
 use crate::rooms::{Room, Rooms, rooms_beside};
 use crate::spares::Spares;
 use crate::turns::Turns;

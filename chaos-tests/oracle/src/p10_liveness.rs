@@ -1,11 +1,11 @@
 //! P10: once everything is quiet, no pending job fits. The oracle counts room, quota and claims in its own books, and
 //! asks nobody else.
 
+use crate::amounts::{add, asks};
 use crate::history::Broken;
 use crate::p7_moves::must_leave;
 use crate::p10_ledger::{Ledger, Missing};
 use crate::p10_witness::witness;
-use crate::quota::{add, asks};
 use crate::rooms::Room;
 use crate::waiting::Wait;
 use ohm_model::{Amounts, JobId, JobSpec, NodeId, RepairPolicy, StopPolicy, TopologyMode};

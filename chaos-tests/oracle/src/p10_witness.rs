@@ -2,8 +2,8 @@
 //! must start together, task by task. What it finds is a witness that the job fits. It looks at every domain but does
 //! not try every packing, so it may miss one; it never invents one.
 
+use crate::amounts::{add, asks};
 use crate::p10_ledger::Ledger;
-use crate::quota::{add, asks};
 use crate::rooms::Room;
 use crate::waiting::Wait;
 use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId, TopologyMode, TopologySlice};

@@ -4,10 +4,11 @@
 //! What is not known for sure speaks for the product: that a victim was needless is said only of room beside all that
 //! is kept for others, however important, and not where anything has come back or spares of the job are.
 
+use crate::amounts::{add, asks};
 use crate::kept::Kept;
 use crate::p11_rights::Case;
 use crate::p11_tree::Count;
-use crate::quota::{QuotaTree, add, asks};
+use crate::quota::QuotaTree;
 use crate::rooms::Room;
 use ohm_model::{Amounts, JobId, JobSpec, NodeId, Nomination, PreemptionPolicy, PreemptionReason, Victim};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,11 +3,12 @@
 //! What the log does not tell for sure is counted both ways: at least, and at most. A judge asks for the one that
 //! speaks for the product.
 
+use crate::amounts::{add, asks, take};
 use crate::books::{Books, Standing};
 use crate::p6_admission::Admissions;
 use crate::p8_neighbours::Neighbourhoods;
 use crate::p8_quota::Quotas;
-use crate::quota::{QuotaTree, add, asks, take};
+use crate::quota::QuotaTree;
 use crate::turns::Turns;
 use crate::waiting::Waiting;
 use ohm_model::{Amounts, Index, JobId, JobSpec, RunRef};

@@ -36,8 +36,8 @@ pub(crate) struct RolloutBooks {
     declared: BTreeMap<JobId, JobSpec>,
     /// Jobs that are being rolled out.
     open: BTreeSet<JobId>,
-    /// The revision of each group that is placed, and what groups are made of by revision; the one before the first that
-    /// is told has number 0.
+    /// The revision of each group that is placed, and what groups are made of by revision; the one before the first
+    /// that is told has number 0.
     aims: BTreeMap<(JobId, u16), u32>,
     contents: BTreeMap<(JobId, u16, u32), GroupSpec>,
     now_ms: u64,

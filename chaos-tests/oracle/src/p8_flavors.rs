@@ -2,12 +2,12 @@
 //! is placed; each is one that its queue lists for that resource, resources that are covered together are of one
 //! flavor, groups that are placed together have the same ones, and the node has the labels of all of them.
 
+use crate::amounts::asks;
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::flavors::{Flavors, OfGroup};
 use crate::history::Broken;
 use crate::p8_quota::Quotas;
-use crate::quota::asks;
 use ohm_model::resources::PODS;
 use ohm_model::{EventKind, GroupSpec, Index, JobSpec, QueueSpec};
 use std::collections::BTreeMap;

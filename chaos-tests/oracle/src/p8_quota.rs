@@ -2,10 +2,11 @@
 //! counted, reservations are not, so this judge never claims more than is used. Spares are charged as tasks are; those
 //! of a job keep nothing back from its own tasks, but what is over then is given back in the same entry.
 
+use crate::amounts::{add, asks};
 use crate::books::Books;
 use crate::facts::{Fact, Rules, is_granted};
 use crate::history::Broken;
-use crate::quota::{QuotaTree, add, asks, flavored};
+use crate::quota::{QuotaTree, flavored};
 use ohm_model::resources::PODS;
 use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};

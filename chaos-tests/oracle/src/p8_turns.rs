@@ -5,10 +5,10 @@
 //! patience lasts; and only entries in which nothing takes quota but later jobs that start. Queues with
 //! `usageBasedOrder` are judged where they are StrictFIFO (`p8_strict_order.rs`).
 
+use crate::amounts::{add, asks};
 use crate::facts::{Fact, Taken};
 use crate::history::Broken;
 use crate::p10_ledger::Ledger;
-use crate::quota::{add, asks};
 use ohm_model::{Amounts, Command, EventKind, Index, JobId, JobSpec, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 

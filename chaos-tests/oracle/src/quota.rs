@@ -5,8 +5,7 @@
 //! flavor ([`flavored`]).
 
 use crate::facts::Rules;
-use ohm_model::resources::PODS;
-use ohm_model::{Amounts, GroupSpec, QueueSpec, ResourceQuota};
+use ohm_model::{Amounts, QueueSpec, ResourceQuota};
 use std::collections::BTreeMap;
 
 /// Queues and cohorts, and what each is charged itself.
@@ -139,26 +138,4 @@ fn quota_of(spec: &QueueSpec, name: &str) -> Option<ResourceQuota> {
         .resources
         .get(resource)
         .copied()
-}
-
-/// What `count` tasks of a group ask for.
-pub(crate) fn asks(group: &GroupSpec, count: u32) -> Amounts {
-    let mut asked: Amounts =
-        group.requests.iter().map(|(name, amount)| (name.clone(), amount * i64::from(count))).collect();
-    *asked.entry(PODS.to_string()).or_insert(0) += i64::from(count);
-    asked
-}
-
-/// Takes amounts from a sum.
-pub(crate) fn take(sum: &mut Amounts, amounts: &Amounts) {
-    for (name, amount) in amounts {
-        *sum.entry(name.clone()).or_insert(0) -= amount;
-    }
-}
-
-/// Adds amounts to a sum.
-pub(crate) fn add(sum: &mut Amounts, amounts: &Amounts) {
-    for (name, amount) in amounts {
-        *sum.entry(name.clone()).or_insert(0) += amount;
-    }
 }

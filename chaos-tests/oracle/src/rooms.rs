@@ -1,7 +1,7 @@
 //! What is free on nodes, counted from what runs there.
 
+use crate::amounts::asks;
 use crate::books::{Books, NodeBook, Standing};
-use crate::quota::asks;
 use ohm_model::resources::{DEVICE_MILLI, PODS, device_count, is_extended};
 use ohm_model::{Amounts, GroupSpec, HostPort, JobId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};

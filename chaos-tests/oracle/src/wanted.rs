@@ -1,7 +1,6 @@
 //! What is wanted of jobs while they are rolled out. Their owners say how they are to be in the end; events say what is
 //! placed until then, by the number of a revision. What a revision is made of is worked out here from what owners said.
 
-use crate::facts::Taken;
 use crate::history::Caused;
 use ohm_model::{
     Command, EventKind, GroupSpec, JobId, JobOutcome, JobSpec, Outcome, RolloutAction, RolloutEvent, RolloutStep,
@@ -49,7 +48,7 @@ enum Change<'a> {
 
 impl Wanted {
     /// What jobs become in an entry.
-    pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>], applied: &Caused) -> Wishes {
+    pub(crate) fn entry_begins(&mut self, taken: &[(&Command, &Outcome)], applied: &Caused) -> Wishes {
         let mut submitted: BTreeMap<JobId, &JobSpec> = BTreeMap::new();
         let mut changes: BTreeMap<JobId, VecDeque<Change<'_>>> = BTreeMap::new();
         for (command, outcome) in taken {
@@ -200,7 +199,8 @@ impl Known {
             let known = self.wish.declared.groups.get(at).zip(self.wish.wanted.groups.get(at));
             let Some((old, now)) = known.filter(|(old, _)| old.name == asked.name) else { continue };
             let beyond = now.count.saturating_sub(old.count);
-            *asked = with_content(asked, now, asked.count.saturating_add(beyond));
+            let count = if asked.count < old.count { asked.count.saturating_add(beyond) } else { now.count };
+            *asked = with_content(asked, now, count.max(asked.count));
         }
         spec
     }

@@ -26,6 +26,7 @@ pub use judge::scratch::Scratch;
 pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
 pub use policy::preemptions::kept_until_ms;
 pub use policy::repair_requests::domain_labels;
+pub use policy::spares::{as_if_spared, spares_at_most};
 pub use policy::start_deadlines::START_DEADLINE;
 pub use rooms::checks::{asks_unknown, checks_of, standing_as_is};
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
@@ -63,8 +64,12 @@ pub use state::endpoints::{Endpoint, endpoints};
 pub use state::flaps::{FLAP_WINDOW_MS, FLAPS_MAX, Flaps, HOLD_DOWN_MAX_MS, HOLD_DOWN_MS};
 pub use state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors};
 pub use state::health::RunHealth;
+pub use state::job_rollouts::{RolloutCounts, is_recreated, ready_since_ms, rollout_counts};
 pub use state::job_store::Jobs;
-pub use state::jobs::{Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, STOPS_WITHIN_MS, Task, TaskState};
+pub use state::jobs::{
+    Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, STOPS_WITHIN_MS, Task, TaskState, repair_request_id,
+    request_id,
+};
 pub use state::kept::{Kept, KeptRun};
 pub use state::namespaces::Namespaces;
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
@@ -86,10 +91,7 @@ pub use state::repairs::{
 };
 pub use state::requests::charged;
 pub use state::resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
-pub use state::rollouts::{
-    GroupRollout, Revision, RevisionState, Rollout, RolloutCounts, Rollouts, is_recreated, ready_since_ms,
-    rollout_counts,
-};
+pub use state::rollouts::{Former, GroupRollout, Revision, RevisionState, Rollout, Rollouts};
 pub use state::runs::{NO_RUN, Run, Runs};
 pub use state::sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};
 pub use state::shapes::{ClassMiss, Shape, Shapes};

@@ -15,6 +15,7 @@ pub(crate) mod flaps;
 pub(crate) mod flavors;
 pub(crate) mod health;
 mod job_repairs;
+pub(crate) mod job_rollouts;
 pub(crate) mod job_store;
 pub(crate) mod jobs;
 pub(crate) mod kept;

@@ -1,7 +1,7 @@
 //! What a plan for one job has come to: what strategies read and change.
 
 use crate::spares::{into_spares, work_in};
-use ohm_cell::{Job, Savepoint, is_surrounded};
+use ohm_cell::{Job, Savepoint, as_if_spared, is_surrounded};
 use ohm_framework::{Decision, Explanation, Need, Obstacle, PlannedJob, WorkItem};
 use ohm_model::{Grain, GroupIndex, NodeId, Placement};
 use ohm_placement::{Bundle, Failure, Found, GroupAsk, JobSearch, Joint, Pass, Placer, Seek, Subject};
@@ -107,7 +107,7 @@ impl<'a, 'v> Draft<'a, 'v> {
     pub(crate) fn restart(&mut self) {
         self.roll_back(self.start);
         self.wide = self.seeks_spares().then(|| {
-            let mut wide = self.job.as_if_spared(Job::spares_missing);
+            let mut wide = as_if_spared(self.job, Job::spares_missing);
             wide.reserved.clear();
             Box::new(wide)
         });
@@ -242,7 +242,7 @@ impl<'a, 'v> Draft<'a, 'v> {
 
     /// Asks for so many spares of each group as well, if the job as a whole can be asked for then.
     pub(crate) fn ask_spares(&mut self, spares: impl Fn(&Job, usize) -> u32) -> bool {
-        let wide = self.job.as_if_spared(spares);
+        let wide = as_if_spared(self.job, spares);
         let Ok(asks) = asks(&self.desk.pass.view(), &wide) else { return false };
         let view = self.desk.pass.view();
         let waiting = |at: usize| view.pending(self.job, GroupIndex(at as u16)).len();

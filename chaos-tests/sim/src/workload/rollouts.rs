@@ -1,5 +1,5 @@
-//! Which services have strategies, and what people do to their rollouts. The dice are their own: what else is drawn does
-//! not depend on them, and a run without any of it is what it would be without this file.
+//! Which services have strategies, and what people do to their rollouts. The dice are their own: what else is drawn
+//! does not depend on them, and a run without any of it is what it would be without this file.
 
 use super::dice::{dice_of, is_drawn};
 use ohm_model::{Class, Command, JobSpec, RolloutAction, RolloutKind, RolloutStrategy, TaskAmount};

@@ -2,6 +2,7 @@
 
 pub(crate) mod aims;
 pub(crate) mod budgets;
+pub(crate) mod change;
 pub(crate) mod duty;
 pub(crate) mod health;
 pub(crate) mod holds;

@@ -18,30 +18,29 @@
 //! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
 //! counted on from the attempts before, so that no two runs ever have one name.
 
+mod fields;
 mod resize;
+pub use fields::changed_fields;
 
 use crate::apply::Tx;
 use crate::apply::steps::aims::stop_beyond;
+use crate::apply::steps::change::{before_change, settle_repair_of_change};
 use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::jobs::{
-    arm_deadline, clear_held, clear_nominations, finish_if_done, forget_ready_timeouts, refuse_finished,
-    release_reservation, restart_times, set_state, tell_state,
+    arm_deadline, clear_nominations, finish_if_done, refuse_finished, release_reservation, restart_times, set_state,
+    tell_state,
 };
 use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
 use crate::apply::steps::names::check_names;
-use crate::apply::steps::offers::{base_shape, clear_offers, leave_line, offer};
-use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
+use crate::apply::steps::offers::{base_shape, offer};
+use crate::apply::steps::repairs::arm_give_up;
 use crate::apply::steps::revisions::{begin_rollout, end_rollout, next_revision, note_made_anew};
 use crate::apply::steps::run_end::restart_if_down;
-use crate::policy::claims::clear_claims;
-use crate::policy::heads::{end_head, end_heads_outstayed};
+use crate::policy::heads::end_heads_outstayed;
 use crate::policy::moves::settle_rooms;
-use crate::policy::spares::clear_spares;
 use crate::policy::start_deadlines::rearm_start_deadline;
 use crate::policy::waiting::check_crowd;
-use crate::rooms::nominations::Held;
 use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
-use crate::state::repairs::RepairState;
 use crate::state::rollouts::RevisionState;
 use crate::state::shapes::Shape;
 use ohm_model::{
@@ -104,7 +103,7 @@ pub(crate) fn update_known(
     }
     tx.tell(EventKind::JobUpdated { job: id, name: spec.name.clone(), owner: owner.into(), fields });
     let known = Arc::clone(tx.job(id));
-    let known = before_update(tx, known, &spec, is_anew);
+    let known = before_change(tx, known, &spec, is_anew);
     change_job(tx, &known, spec, shapes);
     match (rolled.is_empty(), is_anew) {
         (false, _) => begin_rollout(tx, id, declared, owner, false),
@@ -136,9 +135,11 @@ fn wanted_now(known: &Job, declared: &JobSpec, rolled: &[usize]) -> JobSpec {
         let Some((old, now)) = former.groups.get(at).zip(known.spec.groups.get(at)) else { continue };
         let stays = *old == as_before(old, asked) || is_equal_but_size(old, asked);
         if old.name == asked.name && (stays || rolled.contains(&at)) {
+            // Those beyond the former count are among those of a higher one.
             let beyond = now.count.saturating_sub(old.count);
+            let count = if asked.count < old.count { asked.count.saturating_add(beyond) } else { now.count };
             *asked = GroupSpec {
-                count: asked.count.saturating_add(beyond),
+                count: count.max(asked.count),
                 min_count: asked.min_count,
                 labels: asked.labels.clone(),
                 spares: asked.spares,
@@ -168,35 +169,6 @@ fn declare(tx: &mut Tx<'_>, id: JobId, declared: JobSpec) {
     if let Some(open) = rollouts.open.as_mut() {
         (open.declared, open.progress_ms) = (declared, now_ms);
     }
-}
-
-/// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, room
-/// kept for preemptors and as spares, whom it stopped or was stopped for, its ready time-outs. Returns what is left.
-pub(crate) fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
-    let (id, former) = (known.id, &known.spec);
-    tx.preemptions.forget_turns_of(id);
-    forget_ready_timeouts(tx, id);
-    let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
-    let priority = spec.priority != former.priority || spec.subqueue != former.subqueue;
-    if groups || queue {
-        release_reservation(tx, id);
-    }
-    if groups || priority {
-        clear_held(tx, id, Held::is_preemptor);
-    }
-    if tx.nominations.is_head(id) && (groups || priority || queue) {
-        end_head(tx, id, "its job has changed");
-    }
-    let others = anew || spec.groups.len() != known.groups.len();
-    if others || queue || priority {
-        clear_spares(tx, id, "its job has changed");
-    }
-    if others || queue || priority || spec.repair != former.repair {
-        clear_claims(tx, id, "its job has changed");
-    }
-    leave_line(tx, id);
-    clear_offers(tx, id);
-    tx.jobs.get(id).cloned().unwrap_or(known)
 }
 
 /// The shapes of the groups that begin anew, by their place.
@@ -273,7 +245,7 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
     if spec.repair != known.spec.repair {
         rearm_give_up(tx, known);
     }
-    settle_repair_of_update(tx, id);
+    settle_repair_of_change(tx, id);
     restart_if_down(tx.job_mut(id));
     finish_if_done(tx, id);
 }
@@ -289,19 +261,6 @@ fn rearm_give_up(tx: &mut Tx<'_>, known: &Job) {
     };
     open.give_up_ms = 0;
     arm_give_up(tx, known.id, waited_ms);
-}
-
-/// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
-pub(crate) fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
-    if tx.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
-        forget_lost_nodes(tx, id);
-    }
-    let job = tx.job(id);
-    match job.repair_state() {
-        RepairState::Whole if job.repairs.open.is_some() => drop_repair(tx, id),
-        RepairState::Whole => {}
-        RepairState::Waiting | RepairState::InFlight | RepairState::Leaving => arm_give_up(tx, id, 0),
-    }
 }
 
 /// Whether tasks of the group come and go one by one, so that their number may change while some of them run.
@@ -383,7 +342,7 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     let Some(at) = changed else { return check_minimums(known, spec) };
     let is_size = |name: &&str| matches!(*name, "count" | "minCount");
     let is_scalable = is_scalable(known.kind, &old.groups[at]);
-    let changed = changed_in_group(&old.groups[at], &spec.groups[at]);
+    let changed = fields::changed_in_group(&old.groups[at], &spec.groups[at]);
     let (name, why) = match changed.into_iter().find(|name| !(is_scalable && is_size(name))) {
         Some(name) if is_size(&name) => (name, "a gang that is not elastic keeps its size while it runs"),
         Some(name) => (name, "it stays as it is while something runs"),
@@ -409,64 +368,6 @@ fn check_minimums(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
-    let fields = [
-        ("name", old.name != new.name),
-        ("count", old.count != new.count),
-        ("minCount", old.min_count != new.min_count),
-        ("elastic", old.elastic != new.elastic),
-        ("requests", old.requests != new.requests),
-        ("limits", old.limits != new.limits),
-        ("nodeSelector", old.node_selector != new.node_selector),
-        ("labels", old.labels != new.labels),
-        ("affinity", old.affinity != new.affinity || old.preferred != new.preferred),
-        ("neighbours", old.neighbours != new.neighbours),
-        ("tolerations", old.tolerations != new.tolerations),
-        ("ports", old.ports != new.ports),
-        ("maxPerNode", old.max_per_node != new.max_per_node),
-        ("spares", old.spares != new.spares),
-        ("spread", old.spread != new.spread),
-        ("topology", old.topology != new.topology),
-        ("disruptionBudget", old.disruption_budget != new.disruption_budget),
-        ("placeWith", old.place_with != new.place_with),
-        ("command", old.task.command != new.task.command),
-        ("template", old.task != new.task),
-    ];
-    let changed = fields.iter().filter(|(_, changed)| *changed).map(|(name, _)| *name);
-    // The template says more only where the command does not.
-    let names: Vec<&str> = changed.collect();
-    let has_command = names.contains(&"command");
-    names.into_iter().filter(|name| *name != "template" || !has_command).collect()
-}
-
-/// The fields that differ, in the words of a job's file.
-pub fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
-    let fields = [
-        ("metadata.labels", old.labels != new.labels),
-        ("spec.queue", old.named_queue() != new.named_queue()),
-        ("spec.priorityClassName", old.priority_class != new.priority_class),
-        ("spec.priority", old.priority != new.priority),
-        ("spec.preemptionPolicy", old.preempts != new.preempts),
-        ("spec.preemptible", old.preemptible != new.preemptible),
-        ("spec.retries", old.retries != new.retries),
-        ("spec.activeDeadlineSeconds", old.active_deadline_seconds != new.active_deadline_seconds),
-        ("spec.pendingTimeoutSeconds", old.pending_timeout_seconds != new.pending_timeout_seconds),
-        ("spec.ttlSecondsAfterFinished", old.ttl_seconds_after_finished != new.ttl_seconds_after_finished),
-        ("spec.onDisconnect", old.on_disconnect != new.on_disconnect),
-        ("spec.onDisconnect.reconcile", old.reconcile != new.reconcile),
-        ("spec.repair", old.repair != new.repair),
-        ("spec.suspend", old.suspended != new.suspended),
-        ("spec.strategy", old.strategy != new.strategy),
-        ("spec.groups", old.groups.len() != new.groups.len()),
-    ];
-    let changed = fields.iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_string());
-    let groups = old.groups.iter().zip(&new.groups).enumerate();
-    let in_groups = groups.flat_map(|(at, (old, new))| {
-        changed_in_group(old, new).into_iter().map(move |name| format!("spec.groups[{at}].{name}"))
-    });
-    changed.chain(in_groups).collect()
 }
 
 /// The highest attempt made at any task that the update takes away, or makes anew.

@@ -1,5 +1,5 @@
-//! Rollouts: what waits is of the revision that is placed, what runs is of a revision that is known, and nothing is held
-//! without one.
+//! Rollouts: what waits is of the revision that is placed, what runs is of a revision that is known, and nothing is
+//! held without one.
 
 use crate::cell::Cell;
 use crate::check::timers::is_armed;
@@ -16,9 +16,6 @@ pub(super) fn check_rollout(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
         return check_history(cell, job, broken);
     };
     check_history(cell, job, broken);
-    if matches!(job.state, JobState::Finished(_)) {
-        broken.push(format!("job {name} is over and is being rolled out"));
-    }
     if rollout.groups.len() != job.groups.len() || rollout.declared.groups.len() != job.groups.len() {
         broken.push(format!("job {name} rolls out other groups than it has"));
         return;
@@ -49,7 +46,10 @@ fn check_history(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
 /// While the job may be placed, what waits is of the revision that is placed.
 fn check_group(job: &Job, rollout: &Rollout, at: usize, broken: &mut Vec<String>) {
     let (group, name) = (&job.groups[at], &job.spec.name);
-    let of = |task: u32| rollout.groups[at].restore.get(&task).copied().unwrap_or(rollout.groups[at].target);
+    let of = |task: u32| {
+        let group = &rollout.groups[at];
+        group.restore.get(&task).map_or(group.target, |former| former.revision)
+    };
     let is_wrong = |task: &u32| of(*task) != group.revision;
     if job.state == JobState::Active
         && let Some(task) = group.pending.values().find(is_wrong)

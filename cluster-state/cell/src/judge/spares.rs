@@ -2,6 +2,7 @@
 //! its domain, and only where the room is really there.
 
 use super::Judge;
+use crate::policy::spares::spares_at_most;
 use crate::rooms::nominations::Held;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::stops::stop_policy_of;
@@ -27,7 +28,7 @@ impl Judge<'_> {
             return Err(ConflictReason::GangShort);
         }
         let named = named.entry((row.job, row.group.0)).or_insert(0);
-        if group.spares.saturating_add(*named).saturating_add(row.count) > job.spares_at_most(at) {
+        if group.spares.saturating_add(*named).saturating_add(row.count) > spares_at_most(job, at) {
             return Err(ConflictReason::LimitReached);
         }
         self.is_known(row.node)?;

@@ -12,15 +12,14 @@
 //! be it that it is paused or waits to be promoted, everything that is moved or placed is of the former revision.
 
 use crate::apply::Tx;
-use crate::apply::steps::aims::{Aim, aim_groups, hold_tasks, tell_rollout};
+use crate::apply::steps::aims::{Aim, aim_groups, forget_failures, hold_tasks, tell_rollout};
 use crate::apply::steps::revisions::{begin_rollout, end_rollout};
 use crate::apply::steps::runs::stop_run;
 use crate::cell::Cell;
 use crate::rules::disruption::Disruptions;
+use crate::state::job_rollouts::{RolloutCounts, is_recreated, ready_since_ms, rollout_counts};
 use crate::state::jobs::{Job, JobState, TaskState};
-use crate::state::rollouts::{
-    GroupRollout, RevisionState, Rollout, RolloutCounts, is_recreated, ready_since_ms, rollout_counts,
-};
+use crate::state::rollouts::{Former, GroupRollout, RevisionState, Rollout};
 use crate::state::runs::Run;
 use crate::state::timers::Timer;
 use ohm_model::{JobId, JobSpec, RolloutStep, RolloutStrategy, StopCause};
@@ -64,7 +63,8 @@ fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
     match tx.job(id).state {
         JobState::Active => {}
         JobState::Suspended => return restore_only_what_waits(tx, id),
-        JobState::Finished(_) => return close(tx, id),
+        // What was asked for of it stays known.
+        JobState::Finished(_) => return set_state(tx, id, RevisionState::Left),
     }
     restore_only_what_waits(tx, id);
     for at in 0..tx.job(id).groups.len() {
@@ -77,7 +77,7 @@ fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
     restore_only_what_waits(tx, id);
     for (at, (aim, holds_all)) in aims.into_iter().enumerate() {
         let Some(group) = open(tx, id).map(|rollout| rollout.groups[at].clone()) else { return };
-        let of = |task: u32| group.restore.get(&task).copied().unwrap_or(group.target);
+        let of = |task: u32| group.restore.get(&task).map_or(group.target, |former| former.revision);
         hold_tasks(tx, (id, at), |task| of(task) != aim.revision || (holds_all && of(task) == group.target));
     }
     if (0..tx.job(id).groups.len()).all(|at| Look::of(tx, id, at).is_done()) {
@@ -86,14 +86,6 @@ fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
     }
     note_progress(tx, id);
     watch(tx, id);
-}
-
-/// A job that is over rolls out nothing any more.
-fn close(tx: &mut Tx<'_>, id: JobId) {
-    if let Some(rollouts) = tx.job_mut(id).rollouts.as_mut() {
-        rollouts.open = None;
-        rollouts.history.iter_mut().rev().take(1).for_each(|revision| revision.state = RevisionState::Left);
-    }
 }
 
 /// Tasks that are placed, or gone, are no longer to be restored.
@@ -230,7 +222,7 @@ impl Look {
         let (group, target, count) = (&self.job.groups[self.at], self.group().target, self.count());
         let state = |task: &u32| group.tasks.get(*task as usize).map(|task| task.state);
         let waits = |task: &u32| matches!(state(task), Some(TaskState::Pending | TaskState::Held));
-        let restored = self.group().restore.iter().find(|(task, _)| waits(task)).map(|(_, revision)| *revision);
+        let restored = self.group().restore.iter().find(|(task, _)| waits(task)).map(|(_, former)| former.revision);
         let standing = group.revision;
         if self.is_recreated() && group.live > 0 && self.counts.updated == 0 {
             let former = if standing == target { None } else { Some(standing) };
@@ -292,8 +284,9 @@ fn replace_old(tx: &mut Tx<'_>, id: JobId, at: usize) {
     }
     let planted = u32::from(bug::is_planted(Bug::RolloutBelow));
     let (available, least) = (look.available(), look.available_min().saturating_sub(planted));
-    let is_lost = |task: &u32| look.job.groups[at].lost.contains(*task, 1) && !look.rollout.stalled;
-    let given_up: Vec<u32> = look.group().restore.keys().copied().filter(|task| !is_lost(task)).collect();
+    let may_be_given_up = |former: &Former| !former.lost || look.rollout.stalled;
+    let given_up = look.group().restore.iter().filter(|(_, former)| may_be_given_up(former));
+    let given_up: Vec<u32> = given_up.map(|(task, _)| *task).collect();
     let mut unready: Vec<OldRun> = look.old.iter().copied().filter(|old| !old.is_available).collect();
     unready.sort_by_key(|old| Reverse(old.task));
     let there = available as usize + unready.len() + look.group().restore.len();
@@ -301,6 +294,7 @@ fn replace_old(tx: &mut Tx<'_>, id: JobId, at: usize) {
     let given_up: Vec<u32> = given_up.into_iter().rev().take(may_go).collect();
     let may_go = may_go - given_up.len();
     change(tx, id, |rollout| given_up.iter().for_each(|task| _ = rollout.groups[at].restore.remove(task)));
+    forget_failures(tx, (id, at), |task| given_up.contains(&task));
     for old in unready.into_iter().take(may_go) {
         stop_if_allowed(tx, old.slot);
     }

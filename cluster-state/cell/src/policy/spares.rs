@@ -27,38 +27,13 @@ impl Job {
     /// How many spares group `group` is to have: as it asks for, but never more than it has tasks to lose.
     pub fn spares_wanted(&self, group: usize) -> u32 {
         let may = self.groups.get(group).is_some_and(|state| state.started) && !self.is_down();
-        if may && self.state == JobState::Active { self.spares_at_most(group) } else { 0 }
-    }
-
-    /// The same of a group that runs, or will.
-    pub fn spares_at_most(&self, group: usize) -> u32 {
-        let (Some(state), Some(spec)) = (self.groups.get(group), self.spec.groups.get(group)) else { return 0 };
-        let over = state.succeeded + state.failed + state.skipped;
-        spec.spares.min(spec.count.saturating_sub(over))
+        if may && self.state == JobState::Active { spares_at_most(self, group) } else { 0 }
     }
 
     /// How many spares group `group` lacks.
     pub fn spares_missing(&self, group: usize) -> u32 {
         let held = self.groups.get(group).map_or(0, |state| state.spares);
         self.spares_wanted(group).saturating_sub(held)
-    }
-
-    /// The job as it would be if so many more tasks of each group waited: planners find places for spares on it. Their
-    /// numbers go on behind the group's tasks. A reservation covers none of them.
-    pub fn as_if_spared(&self, spares: impl Fn(&Job, usize) -> u32) -> Job {
-        let mut job = self.clone();
-        for at in 0..job.groups.len() {
-            let more = spares(self, at);
-            let floor = job.floor;
-            let group = &mut job.groups[at];
-            planted::show_to_planners(group);
-            let first = group.tasks.len() as u32;
-            group.tasks.resize((first + more) as usize, Task::new(floor));
-            if more > 0 {
-                group.pending.insert(first, more);
-            }
-        }
-        job
     }
 
     /// Whether spares are to be sought now: some are missing, and no task waits to be placed, soon or now.
@@ -69,6 +44,31 @@ impl Job {
         };
         (0..self.groups.len()).any(|group| self.spares_missing(group) > 0) && !self.groups.iter().any(waits)
     }
+}
+
+/// How many spares group `group` is to have once it runs.
+pub fn spares_at_most(job: &Job, group: usize) -> u32 {
+    let (Some(state), Some(spec)) = (job.groups.get(group), job.spec.groups.get(group)) else { return 0 };
+    let over = state.succeeded + state.failed + state.skipped;
+    spec.spares.min(spec.count.saturating_sub(over))
+}
+
+/// The job as it would be if so many more tasks of each group waited: planners find places for spares on it. Their
+/// numbers go on behind the group's tasks. A reservation covers none of them.
+pub fn as_if_spared(known: &Job, spares: impl Fn(&Job, usize) -> u32) -> Job {
+    let mut job = known.clone();
+    for at in 0..job.groups.len() {
+        let more = spares(known, at);
+        let floor = job.floor;
+        let group = &mut job.groups[at];
+        planted::show_to_planners(group);
+        let first = group.tasks.len() as u32;
+        group.tasks.resize((first + more) as usize, Task::new(floor));
+        if more > 0 {
+            group.pending.insert(first, more);
+        }
+    }
+    job
 }
 
 pub(crate) fn hold_spare(tx: &mut Tx<'_>, row: &Nomination) {

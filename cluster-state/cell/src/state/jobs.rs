@@ -405,23 +405,6 @@ impl Job {
         }
     }
 
-    /// The name under which the outside is asked by `class` in the open round: the same whoever asks, another one for
-    /// every attempt.
-    pub fn request_id(&self, class: &str) -> String {
-        self.request_of(&self.admission.rounds, class)
-    }
-
-    /// The name under which the outside is asked by `class` for the request of a repair with this number.
-    pub fn repair_request_id(&self, class: &str, number: u32) -> String {
-        self.request_of(&format_args!("{}r{number}", self.admission.rounds), class)
-    }
-
-    fn request_of(&self, occasion: &dyn std::fmt::Display, class: &str) -> String {
-        // It is a label of nodes and a file name elsewhere; no name holds `_`.
-        let name = self.spec.name.replace('/', "_");
-        format!("{name}.{:x}.{occasion}.{class}", self.submitted_ms)
-    }
-
     /// Whether something of it stands that is not to stop.
     pub(crate) fn stands(&self) -> bool {
         self.groups.iter().any(|group| group.live > group.stopping)
@@ -496,4 +479,21 @@ impl Job {
 pub(crate) fn required_level(spec: &GroupSpec) -> Option<(&str, &str)> {
     let request = &spec.topology;
     (request.mode == ohm_model::TopologyMode::Required).then_some((request.topology.as_str(), request.level.as_str()))
+}
+
+/// The name under which the outside is asked by `class` in the open round of `job`: the same whoever asks, another one
+/// for every attempt.
+pub fn request_id(job: &Job, class: &str) -> String {
+    request_of(job, &job.admission.rounds, class)
+}
+
+/// The name under which the outside is asked by `class` for the request of a repair of `job` with this number.
+pub fn repair_request_id(job: &Job, class: &str, number: u32) -> String {
+    request_of(job, &format_args!("{}r{number}", job.admission.rounds), class)
+}
+
+fn request_of(job: &Job, occasion: &dyn std::fmt::Display, class: &str) -> String {
+    // It is a label of nodes and a file name elsewhere; no name holds `_`.
+    let name = job.spec.name.replace('/', "_");
+    format!("{name}.{:x}.{occasion}.{class}", job.submitted_ms)
 }

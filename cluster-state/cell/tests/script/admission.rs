@@ -2,7 +2,7 @@
 
 use super::Script;
 use super::parse::{Words, pair, toleration};
-use ohm_cell::{Job, Standing};
+use ohm_cell::{Job, Standing, request_id};
 use ohm_model::{CheckReport, Command, Epoch, EventKind, Lease, Provisioner, ProvisioningClass, RequestChange};
 use std::fmt::Write;
 
@@ -82,7 +82,7 @@ impl Script {
         }
         for check in job.admission.round.iter().flat_map(|round| &round.checks) {
             write!(text, "\n      {}: {:?}, attempt {}", check.class, check.state, check.attempt).unwrap();
-            write!(text, " as {}", job.request_id(&check.class)).unwrap();
+            write!(text, " as {}", request_id(job, &check.class)).unwrap();
             if !check.message.is_empty() {
                 write!(text, ": {}", check.message).unwrap();
             }

@@ -117,10 +117,7 @@ impl Script {
                 let version = words.option("version").map(|version| Index(version.parse().unwrap()));
                 Command::UpdateJob { spec: Box::new(words.job()), version }
             }
-            "rollout" => {
-                let (name, action) = words.rollout();
-                Command::Rollout { name, action }
-            }
+            "rollout" => words.rollout(),
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
             "subqueue" => Command::PutSubqueue(words.subqueue()),

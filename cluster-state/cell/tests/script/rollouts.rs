@@ -3,7 +3,7 @@
 use super::Script;
 use super::parse::Words;
 use ohm_cell::{Job, rollout_counts};
-use ohm_model::{RolloutAction, RolloutEvent, RolloutKind, RolloutStep, RolloutStrategy, TaskAmount};
+use ohm_model::{Command, RolloutAction, RolloutEvent, RolloutKind, RolloutStep, RolloutStrategy, TaskAmount};
 use std::fmt::Write;
 
 impl Words<'_> {
@@ -30,7 +30,7 @@ impl Words<'_> {
     }
 
     /// `rollout pause|resume|promote|undo JOB [revision=N]`
-    pub(super) fn rollout(&mut self) -> (String, RolloutAction) {
+    pub(super) fn rollout(&mut self) -> Command {
         let revision = self.option("revision").map(|number| number.parse().expect("a number"));
         let action = match self.need("what to do") {
             "pause" => RolloutAction::Pause,
@@ -39,7 +39,7 @@ impl Words<'_> {
             "undo" => RolloutAction::Undo { revision },
             other => panic!("{other} is nothing to do with a rollout"),
         };
-        (self.need("name").to_string(), action)
+        Command::Rollout { name: self.need("name").to_string(), action }
     }
 }
 
@@ -74,10 +74,14 @@ impl Script {
         let before_ms = self.cell.now_ms().saturating_sub(open.declared.strategy().min_ready_seconds * 1000);
         for (at, group) in open.groups.iter().enumerate() {
             let counts = rollout_counts(&job.groups[at], group.target, before_ms, |slot| self.cell.runs().get(slot));
+            let told = |(task, former): (&u32, &ohm_cell::Former)| {
+                format!("{task}: {}{}", former.revision, if former.lost { " lost" } else { "" })
+            };
+            let restores = group.restore.iter().map(told).collect::<Vec<_>>().join(", ");
             write!(
                 text,
-                "\n      {at}: to {}, {} placed, restores {:?}",
-                group.target, job.groups[at].revision, group.restore
+                "\n      {at}: to {}, {} placed, restores [{}]",
+                group.target, job.groups[at].revision, restores
             )
             .unwrap();
             write!(

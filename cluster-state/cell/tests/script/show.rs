@@ -2,11 +2,13 @@
 
 use super::Script;
 use super::parse::{Words, lease};
-use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, Readiness, SHRUNK, Scratch, TaskState};
+use ohm_cell::{
+    CORDONED, DRAINING, Group, Job, NOMINATED, READY, Readiness, SHRUNK, Scratch, TaskState, repair_request_id,
+};
 use ohm_model::transaction::Row;
 use ohm_model::{
     Command, Entry, EventKind, HeadStart, JobId, JobOutcome, Move, NodeId, Outcome, PreemptionChange, PreemptionEvent,
-    ResourceId, StopCause, Verdict, resources,
+    QueueStopEvent, ResourceId, StopCause, Verdict, resources,
 };
 use std::fmt::Write;
 
@@ -77,10 +79,7 @@ impl Script {
         match kind {
             EventKind::JobSubmitted { name, .. } => format!("submitted {name}"),
             EventKind::Preemption(preemption) => preemption_text(preemption),
-            EventKind::QueueStop(stop) => {
-                let what = if stop.stopped { "is stopped" } else { "gives its quota back" };
-                format!("{} {what}: {}", stop.name, stop.policy.reason(&stop.queue))
-            }
+            EventKind::QueueStop(stop) => stop_text(stop),
             EventKind::ReadyTimeout(late) => {
                 let (limit, until_ms) = (late.limit.map_or("any".into(), |limit| limit.to_string()), late.until_ms);
                 format!("{} not ready in {} s, {} of {limit}, until {until_ms}", late.name, late.seconds, late.attempt)
@@ -283,7 +282,7 @@ impl Script {
             for request in &open.requests {
                 let ohm_cell::RepairRequest { number, class, attempt, state, .. } = request;
                 write!(text, "\n      asks {class} for {}: {state:?}, attempt {attempt}", request.count()).unwrap();
-                write!(text, " as {}", job.repair_request_id(class, *number)).unwrap();
+                write!(text, " as {}", repair_request_id(job, class, *number)).unwrap();
             }
         }
         for node in &job.repairs.unhealthy {
@@ -421,6 +420,11 @@ fn job_outcome(outcome: &JobOutcome) -> String {
         JobOutcome::Refused(refusal) => format!("refused: {refusal}"),
         JobOutcome::Updated(_) => "updated".into(),
     }
+}
+
+fn stop_text(stop: &QueueStopEvent) -> String {
+    let what = if stop.stopped { "is stopped" } else { "gives its quota back" };
+    format!("{} {what}: {}", stop.name, stop.policy.reason(&stop.queue))
 }
 
 fn cause_name(cause: StopCause) -> String {

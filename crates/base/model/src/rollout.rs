@@ -109,9 +109,6 @@ impl RolloutStrategy {
                 format!("must be above minReadySeconds ({ready}), is {deadline}"),
             ));
         }
-        if self.canary > crate::job::TASKS_MAX {
-            return Some(("canary", format!("must be at most {}, is {}", crate::job::TASKS_MAX, self.canary)));
-        }
         None
     }
 }

@@ -1,6 +1,9 @@
 //! What the outside is asked, and what it may answer: the words of the JSON that hooks and webhooks see.
 
-use ohm_cell::{Cell, Check, CheckState, Filters, Job, RepairRequest, domain_labels, filters_of, own_filters_of};
+use ohm_cell::{
+    Cell, Check, CheckState, Filters, Job, RepairRequest, domain_labels, filters_of, own_filters_of, repair_request_id,
+    request_id,
+};
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::selector::Labels;
@@ -200,7 +203,7 @@ impl Request {
             RequestGroup::of(group, labels, &tolerations)
         };
         Request {
-            id: job.request_id(&check.class),
+            id: request_id(job, &check.class),
             job: full_job_name(&job.spec.name),
             queue: job.spec.queue.clone(),
             priority: job.spec.priority,
@@ -224,7 +227,7 @@ impl Request {
         class: &ProvisioningClass,
     ) -> Self {
         Request {
-            id: job.repair_request_id(&asked.class, asked.number),
+            id: repair_request_id(job, &asked.class, asked.number),
             attempt: asked.attempt,
             repair: true,
             ready: false,

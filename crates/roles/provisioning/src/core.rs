@@ -3,7 +3,7 @@
 use crate::contract::{Answer, Question, Request};
 use crate::open::{Key, Open};
 use crate::releases::Releases;
-use ohm_cell::{Cell, CheckState, Job, RepairRequest, RequestState};
+use ohm_cell::{Cell, CheckState, Job, RepairRequest, RequestState, repair_request_id, request_id};
 use ohm_client::{Follower, FollowerCore, FollowerEffect, FollowerInput, LeaseConfig, MemberConfig, MemberEffect};
 use ohm_model::{Command, Entry, Epoch, Index, JobId, Lease, Outcome, ProvisioningClass, Role};
 use ohm_stdx::Prng;
@@ -165,11 +165,11 @@ impl ProvisionerCore {
                     CheckState::Ready => now_ms.saturating_add(class.watch_seconds.saturating_mul(1000)),
                 };
                 let key = (id, job.admission.rounds, check.class.clone(), 0);
-                wanted.insert(key, (job.request_id(&check.class), due_ms));
+                wanted.insert(key, (request_id(job, &check.class), due_ms));
             }
             for request in pending_of_repair(job) {
                 let key = (id, job.admission.rounds, request.class.clone(), request.number);
-                wanted.insert(key, (job.repair_request_id(&request.class, request.number), now_ms));
+                wanted.insert(key, (repair_request_id(job, &request.class, request.number), now_ms));
             }
         }
         let first = (id, 0, String::new(), 0);

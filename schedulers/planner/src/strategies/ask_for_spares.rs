@@ -2,7 +2,7 @@
 //! tasks bear on them they ask later: a spare is no task that others may stand beside.
 
 use crate::draft::{Draft, Step};
-use ohm_cell::Job;
+use ohm_cell::{Job, spares_at_most};
 
 pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     let job = draft.job();
@@ -12,7 +12,7 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     }
     let Some(asks) = draft.asks() else { return Step::Skip };
     let starting: Vec<usize> = asks.iter().filter(|ask| ask.starts).map(|ask| usize::from(ask.group.0)).collect();
-    let spares = |job: &Job, at: usize| if starting.contains(&at) { job.spares_at_most(at) } else { 0 };
+    let spares = |job: &Job, at: usize| if starting.contains(&at) { spares_at_most(job, at) } else { 0 };
     if (0..job.groups.len()).all(|at| spares(job, at) == 0) {
         return Step::Skip;
     }

@@ -2,12 +2,12 @@
 //! them from one revision to another and back.
 
 use crate::apply::Tx;
+use crate::apply::steps::change::{before_change, settle_repair_of_change};
 use crate::apply::steps::kept::forget_kept_where;
 use crate::apply::steps::offers::{offer, shapes_of};
 use crate::apply::steps::rounds::count_reshaped;
 use crate::apply::steps::run_end::restart_if_down;
 use crate::apply::steps::runs::stop_run;
-use crate::apply::update_job::{before_update, settle_repair_of_update};
 use crate::policy::moves::settle_rooms;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::offers::flavors_of_shape;
@@ -36,7 +36,7 @@ pub(crate) fn aim_groups(tx: &mut Tx<'_>, id: JobId, aims: &[Aim]) {
     if spec == *known.spec && others.is_empty() {
         return;
     }
-    before_update(tx, Arc::clone(&known), &spec, !others.is_empty());
+    before_change(tx, Arc::clone(&known), &spec, !others.is_empty());
     let (spec, version) = (Arc::new(spec), tx.index());
     let job = tx.job_mut(id);
     job.floor = job.floor.max(highest_attempt_beyond(&known, &spec));
@@ -57,7 +57,7 @@ pub(crate) fn aim_groups(tx: &mut Tx<'_>, id: JobId, aims: &[Aim]) {
     settle_rooms(tx, id);
     stop_beyond(tx, id, StopCause::RolledOut);
     forget_kept_where(tx, id, |run, _| run.task.task.0 >= spec.groups[usize::from(run.task.group.0)].count);
-    settle_repair_of_update(tx, id);
+    settle_repair_of_change(tx, id);
     restart_if_down(tx.job_mut(id));
     tell_aims(tx, &known);
 }
@@ -162,5 +162,24 @@ pub(crate) fn hold_tasks(tx: &mut Tx<'_>, (id, at): (JobId, usize), holds: impl 
     }
     tx.touch_job(id);
     settle_rooms(tx, id);
-    settle_repair_of_update(tx, id);
+    settle_repair_of_change(tx, id);
+}
+
+/// Tasks of group `at` that wait and are meant become something else: what failed before says nothing of that.
+pub(crate) fn forget_failures(tx: &mut Tx<'_>, (id, at): (JobId, usize), is_meant: impl Fn(u32) -> bool) {
+    let group = &mut tx.job_mut(id).groups[at];
+    for index in 0..group.tasks.len() {
+        let state = group.tasks[index].state;
+        let waits = matches!(state, TaskState::Pending | TaskState::Held | TaskState::BackingOff);
+        if !waits || !is_meant(index as u32) {
+            continue;
+        }
+        let task = &mut group.tasks[index];
+        (task.failures, task.refusals) = (0, 0);
+        if state == TaskState::BackingOff {
+            task.state = TaskState::Pending;
+            group.backing_off -= 1;
+            group.pending.insert(index as u32, 1);
+        }
+    }
 }

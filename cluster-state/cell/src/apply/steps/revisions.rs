@@ -1,15 +1,15 @@
 //! What a job was made of before, and the begin and the end of a rollout.
 
 use crate::apply::Tx;
-use crate::apply::steps::aims::{Aim, aim_groups, hold_tasks, tell_rollout};
+use crate::apply::steps::aims::{Aim, aim_groups, forget_failures, hold_tasks, tell_rollout};
 use crate::state::jobs::{Job, TaskState};
-use crate::state::rollouts::{GroupRollout, Revision, RevisionState, Rollout, Rollouts};
+use crate::state::rollouts::{Former, GroupRollout, Revision, RevisionState, Rollout, Rollouts};
 use ohm_model::{GroupSpec, JobId, JobSpec, REVISIONS_MAX, RolloutStep};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// `declared` is asked for from now on, `by` somebody, or by the cell because the one before did not come up. The rollout
-/// goes on from where the one before it is.
+/// `declared` is asked for from now on, `by` somebody, or by the cell because the one before did not come up. The
+/// rollout goes on from where the one before it is.
 pub(crate) fn begin_rollout(tx: &mut Tx<'_>, id: JobId, declared: JobSpec, by: &str, reverts: bool) {
     let job = Arc::clone(tx.job(id));
     let mut rollouts = job.rollouts.as_deref().cloned().unwrap_or_else(|| first_revision(&job));
@@ -39,7 +39,20 @@ pub(crate) fn begin_rollout(tx: &mut Tx<'_>, id: JobId, declared: JobSpec, by: &
     forget_revisions(tx, &job, &mut rollouts);
     tx.job_mut(id).rollouts = Some(Box::new(rollouts));
     tx.touch_job(id);
+    for (at, target) in targets.into_iter().enumerate() {
+        begin_anew(tx, &job, at, target);
+    }
     tell_rollout(tx, id, RolloutStep::Started);
+}
+
+/// What waits of a group and is made of something else from now on has not failed as that.
+fn begin_anew(tx: &mut Tx<'_>, known: &Job, at: usize, target: u32) {
+    let former = known.rollout().map_or(known.groups[at].revision, |rollout| rollout.groups[at].target);
+    if former != target {
+        let job = Arc::clone(tx.job(known.id));
+        let restore = job.rollout().map(|rollout| &rollout.groups[at].restore);
+        forget_failures(tx, (known.id, at), |task| restore.is_none_or(|restore| !restore.contains_key(&task)));
+    }
 }
 
 /// What the job is made of before it is changed for the first time.
@@ -97,12 +110,12 @@ fn note_revision(rollouts: &mut Rollouts, groups: &[u32], spec: Arc<JobSpec>, (b
 }
 
 /// The tasks of group `at` that wait and are placed as what they were before: those whose nodes were lost.
-fn to_restore(job: &Job, at: usize, target: u32) -> BTreeMap<u32, u32> {
+fn to_restore(job: &Job, at: usize, target: u32) -> BTreeMap<u32, Former> {
     let group = &job.groups[at];
     let known = job.rollout().map(|rollout| rollout.groups[at].restore.clone()).unwrap_or_default();
     let waits = |task: &u32| group.tasks.get(*task as usize).is_some_and(|task| task.state == TaskState::Pending);
-    let lost = group.lost.values().filter(waits).map(|task| (task, group.revision));
-    lost.chain(known).filter(|(_, revision)| *revision != target).collect()
+    let lost = group.lost.values().filter(waits).map(|task| (task, Former { revision: group.revision, lost: true }));
+    lost.chain(known).filter(|(_, former)| former.revision != target).collect()
 }
 
 /// Forgets the oldest revisions beyond [`REVISIONS_MAX`] that nothing runs of.
@@ -113,7 +126,7 @@ fn forget_revisions(tx: &Tx<'_>, job: &Job, rollouts: &mut Rollouts) {
     let kept = tx.kept.of_job(job.id).map(|(run, kept)| (group_of(run), kept.revision));
     let aimed = job.groups.iter().enumerate().map(|(at, group)| (at, group.revision));
     let open = rollouts.open.iter().flat_map(|open| open.groups.iter().enumerate());
-    let restored = open.flat_map(|(at, group)| group.restore.values().map(move |revision| (at, *revision)));
+    let restored = open.flat_map(|(at, group)| group.restore.values().map(move |former| (at, former.revision)));
     let used: BTreeSet<(usize, u32)> = live.chain(kept).chain(aimed).chain(restored).collect();
     let stable = rollouts.stable().map(|revision| revision.number);
     while rollouts.history.len() > REVISIONS_MAX {

@@ -7,7 +7,7 @@ use crate::cell::Cell;
 use crate::policy::brought::{close_requests, open_requests};
 use crate::rooms::checks::checks_of;
 use crate::state::admission::{Check, CheckState, Round};
-use crate::state::jobs::Group;
+use crate::state::jobs::{Group, request_id};
 use crate::state::offers::{Filters, filters_of};
 use crate::state::runs::NO_RUN;
 use crate::state::timers::Timer;
@@ -30,7 +30,7 @@ pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
         .iter()
         .map(|class| Check {
             class: class.clone(),
-            request: request_label(&job.request_id(class)),
+            request: request_label(&request_id(job, class)),
             state: CheckState::Pending,
             attempt: attempt(class),
             message: String::new(),

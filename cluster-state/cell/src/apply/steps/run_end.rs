@@ -14,6 +14,7 @@ use crate::state::budgets::health::is_healthy;
 use crate::state::health::RunHealth;
 use crate::state::jobs::{Finish, Job, JobState, TaskState};
 use crate::state::repairs::{Losses, RepairState};
+use crate::state::rollouts::Former;
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::timers::Timer;
 use ohm_model::{
@@ -58,7 +59,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     }
     let moves = job.groups[usize::from(group)].moving.contains(task, 1);
     let end = settle_task(job, &run, exit, now_ms);
-    note_revision_lost(job, &run);
+    note_former(job, &run, exit);
     if let Some(past) = past {
         job.remember(past);
     }
@@ -98,16 +99,20 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     }
 }
 
-/// A task that waits because nobody wished it is placed again as the revision that it was of.
-fn note_revision_lost(job: &mut Job, run: &Run) {
+/// A task that waits because its rollout did not wish it is placed again as the revision that it was of. What its
+/// rollout stopped becomes something else, and begins without failures.
+fn note_former(job: &mut Job, run: &Run, exit: Exit) {
     let (at, index) = (usize::from(run.run.task.group.0), run.run.task.task.0);
     let Some(rollout) = job.rollouts.as_mut().and_then(|rollouts| rollouts.open.as_mut()) else { return };
-    let state = job.groups[at].tasks.get(index as usize).map(|task| task.state);
-    let waits = matches!(state, Some(TaskState::Pending | TaskState::BackingOff));
+    let Some(task) = job.groups[at].tasks.get_mut(index as usize) else { return };
     let group = &mut rollout.groups[at];
-    let is_old = run.revision != group.target && run.stop != Some(StopCause::RolledOut);
-    if waits && is_old && !bug::is_planted(Bug::RestoreAsTarget) {
-        group.restore.insert(index, run.revision);
+    if run.stop == Some(StopCause::RolledOut) {
+        (task.failures, task.refusals) = (0, 0);
+        return;
+    }
+    let waits = matches!(task.state, TaskState::Pending | TaskState::BackingOff);
+    if waits && run.revision != group.target && !bug::is_planted(Bug::RestoreAsTarget) {
+        group.restore.insert(index, Former { revision: run.revision, lost: is_loss(run, exit) });
     }
 }
 

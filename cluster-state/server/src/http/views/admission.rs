@@ -1,6 +1,6 @@
 //! Admissions as HTTP shows them.
 
-use ohm_cell::{Cell, Check, CheckState, Job, JobState, Standing};
+use ohm_cell::{Cell, Check, CheckState, Job, JobState, Standing, request_id};
 use ohm_model::resources::display;
 use ohm_model::{EventKind, FlavorResource, Provisioner, ProvisioningClass};
 use ohm_wire::api::{AdmissionView, CheckView, EventView, ProvisioningClassList, ProvisioningClassView, RetryView};
@@ -73,7 +73,7 @@ pub(super) fn admission(cell: &Cell, job: &Job) -> AdmissionView {
         }
         .to_string(),
         attempt: check.attempt,
-        request: job.request_id(&check.class),
+        request: request_id(job, &check.class),
         message: check.message.clone(),
         since_ms: check.since_ms,
     };

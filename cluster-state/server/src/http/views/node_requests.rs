@@ -1,6 +1,6 @@
 //! Nodes that repairs ask for, as HTTP shows them.
 
-use ohm_cell::{Cell, Job, RepairRequest, RequestState};
+use ohm_cell::{Cell, Job, RepairRequest, RequestState, repair_request_id};
 use ohm_model::{EventKind, RequestChange};
 use ohm_wire::api::{EventView, NodeRequestView};
 
@@ -15,7 +15,7 @@ pub(crate) fn node_requests(job: &Job) -> Vec<NodeRequestView> {
         }
         .to_string(),
         attempt: request.attempt,
-        request: job.repair_request_id(&request.class, request.number),
+        request: repair_request_id(job, &request.class, request.number),
         tasks: request.count(),
         message: request.message.clone(),
         since_ms: request.since_ms,
