@@ -152,6 +152,10 @@ until_so state_is stays running
 until_so state_is gang suspended
 "$OHM" resume gang
 until_so state_is gang running
+awk 'BEGIN {RS = "---\n"} /name: packed/' "$WORK/jobs.yaml" | sed 's/cpu: 100m/cpu: 150m/' >"$WORK/packed.yaml"
+"$OHM" submit --update "$WORK/packed.yaml"
+until_so "$OHM" rollout status packed
+"$OHM" rollout undo packed
 "$OHM" node cordon sim-1
 "$OHM" node uncordon sim-1
 until_so applied_beyond 66

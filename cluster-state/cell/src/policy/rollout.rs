@@ -13,6 +13,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::aims::{Aim, aim_groups, forget_failures, hold_tasks, tell_rollout};
+use crate::apply::steps::budgets::settle_budgets;
 use crate::apply::steps::revisions::{begin_rollout, end_rollout};
 use crate::apply::steps::runs::stop_run;
 use crate::cell::Cell;
@@ -32,6 +33,10 @@ use std::sync::Arc;
 pub(crate) fn settle_rollouts(tx: &mut Tx<'_>) {
     let touched = tx.touched_jobs().iter().copied();
     let jobs: BTreeSet<JobId> = touched.filter(|id| open(tx, *id).is_some()).collect();
+    if !jobs.is_empty() {
+        // The command may have changed who has to be healthy.
+        settle_budgets(tx);
+    }
     for id in jobs {
         settle_rollout(tx, id);
         if reverts(tx, id) {
@@ -60,13 +65,13 @@ fn change(tx: &mut Tx<'_>, id: JobId, how: impl FnOnce(&mut Rollout)) {
 }
 
 fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
+    restore_only_what_waits(tx, id);
     match tx.job(id).state {
         JobState::Active => {}
-        JobState::Suspended => return restore_only_what_waits(tx, id),
+        JobState::Suspended => return,
         // What was asked for of it stays known.
         JobState::Finished(_) => return set_state(tx, id, RevisionState::Left),
     }
-    restore_only_what_waits(tx, id);
     for at in 0..tx.job(id).groups.len() {
         start_together(tx, id, at);
         replace_old(tx, id, at);
