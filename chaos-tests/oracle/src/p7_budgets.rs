@@ -96,7 +96,10 @@ impl BudgetBooks {
                 (*first..first + count).for_each(|task| _ = self.healthy.remove(&(*job, *group, task)));
             }
             EventKind::Stopping { job, group, task, node, cause, .. } => {
-                let is_replaced = *cause == StopCause::RolledOut && rolls_singly(books, (*job, *group, *task));
+                // What is not healthy may be replaced by what might be.
+                let is_healthy = self.healthy.contains(&(*job, *group, *task));
+                let is_replaced = *cause == StopCause::RolledOut && is_healthy;
+                let is_replaced = is_replaced && rolls_singly(books, (*job, *group, *task));
                 let is_moved = *cause == StopCause::Drained && !self.overdue.contains(node);
                 let is_asked = (is_moved || is_replaced) && !self.is_unclear;
                 if is_asked && let Some(budget) = self.objection(books, (*job, *group, *task)) {

@@ -92,7 +92,7 @@ fn p7_sees_what_is_replaced_while_nothing_may_be() {
 #[test]
 fn p7_sees_what_is_lost_and_comes_back_as_something_else() {
     let lost = gone(0, Exit::NodeLost, None);
-    check(rolling(|_| ()), &[&[lost.clone()], &[placed(JOB, 0, 1, 1)]], &["P7"]);
+    check(rolling(|_| ()), &[&[lost.clone(), started(1, 0)], &[placed(JOB, 0, 1, 1)]], &["P7"]);
     check(rolling(|_| ()), &[&[lost.clone(), aimed(1, 4)], &[placed(JOB, 0, 1, 1)]], &[]);
     // What was told to stop makes room for the next, whatever became of its node.
     let replaced_and_lost = gone(2, Exit::NodeLost, Some(StopCause::RolledOut));

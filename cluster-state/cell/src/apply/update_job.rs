@@ -121,7 +121,7 @@ fn rolled(known: &Job, declared: &JobSpec) -> Vec<usize> {
     let may = known.kind.rolls() && (known.live() > 0 || known.rollout().is_some()) && names(former) == names(declared);
     let is_rolled = |at: &usize| {
         let (old, new) = (&former.groups[*at], &declared.groups[*at]);
-        !(*old == as_before(old, new) || is_equal_but_size(old, new)) && !is_elsewhere(old, new)
+        !(*old == as_before(old, new) || is_equal_but_size(old, new) || is_elsewhere(old, new))
     };
     if may { (0..former.groups.len()).filter(is_rolled).collect() } else { Vec::new() }
 }

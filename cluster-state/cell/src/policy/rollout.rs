@@ -322,8 +322,11 @@ fn replace_old(tx: &mut Tx<'_>, id: JobId, at: usize) {
     }
 }
 
+/// Stops a run unless its budgets keep it. Of one that is not ready they lose nothing: who could not replace it could
+/// never mend what nobody of is healthy.
 fn stop_if_allowed(tx: &mut Tx<'_>, slot: u32) -> bool {
-    let may = Disruptions::default().stop(tx, tx.run(slot)).is_ok();
+    let run = tx.run(slot);
+    let may = !run.is_ready() || Disruptions::default().stop(tx, run).is_ok();
     if may {
         stop_run(tx, slot, StopCause::RolledOut);
     }

@@ -187,6 +187,7 @@ impl JobSpec {
 pub const GROUPS_MAX: usize = 64;
 /// Most tasks a group may have.
 pub const TASKS_MAX: u32 = 1_000_000;
+const _: () = assert!(TASKS_MAX == crate::rollout::CANARIES_MAX);
 /// How long a finished job is remembered unless it says otherwise: one day.
 pub const TTL_SECONDS_DEFAULT: u64 = 86_400;
 

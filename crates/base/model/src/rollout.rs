@@ -11,6 +11,9 @@ pub const REVISIONS_MAX: usize = 10;
 /// The longest that a strategy may wait for anything, in seconds: a year.
 pub const ROLLOUT_SECONDS_MAX: u64 = 31_536_000;
 
+/// The most canaries: as many as a group may have tasks.
+pub const CANARIES_MAX: u32 = 1_000_000;
+
 /// How the tasks of a former revision make room for those of the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RolloutKind {
@@ -108,6 +111,9 @@ impl RolloutStrategy {
                 "progressDeadlineSeconds",
                 format!("must be above minReadySeconds ({ready}), is {deadline}"),
             ));
+        }
+        if self.canary > CANARIES_MAX {
+            return Some(("canary", format!("must be at most {CANARIES_MAX}, is {}", self.canary)));
         }
         None
     }
