@@ -41,7 +41,7 @@ use crate::policy::moves::settle_rooms;
 use crate::policy::start_deadlines::rearm_start_deadline;
 use crate::policy::waiting::check_crowd;
 use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
-use crate::state::rollouts::RevisionState;
+use crate::state::rollouts::{RevisionState, with_content};
 use crate::state::shapes::Shape;
 use ohm_model::{
     ClassKind, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
@@ -138,14 +138,7 @@ fn wanted_now(known: &Job, declared: &JobSpec, rolled: &[usize]) -> JobSpec {
             // Those beyond the former count are among those of a higher one.
             let beyond = now.count.saturating_sub(old.count);
             let count = if asked.count < old.count { asked.count.saturating_add(beyond) } else { now.count };
-            *asked = GroupSpec {
-                count: count.max(asked.count),
-                min_count: asked.min_count,
-                labels: asked.labels.clone(),
-                spares: asked.spares,
-                disruption_budget: asked.disruption_budget.clone(),
-                ..now.clone()
-            };
+            *asked = with_content(asked, now, count.max(asked.count));
         }
     }
     spec

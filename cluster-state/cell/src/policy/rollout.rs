@@ -20,7 +20,7 @@ use crate::cell::Cell;
 use crate::rules::disruption::Disruptions;
 use crate::state::job_rollouts::{RolloutCounts, is_recreated, ready_since_ms, rollout_counts};
 use crate::state::jobs::{Job, JobState, TaskState};
-use crate::state::rollouts::{Former, GroupRollout, RevisionState, Rollout};
+use crate::state::rollouts::{Former, GroupRollout, RevisionState, Rollout, with_content};
 use crate::state::runs::Run;
 use crate::state::timers::Timer;
 use ohm_model::{JobId, JobSpec, RolloutStep, RolloutStrategy, StopCause};
@@ -429,10 +429,7 @@ fn reverts(tx: &mut Tx<'_>, id: JobId) -> bool {
 pub(crate) fn made_as(declared: &JobSpec, former: &JobSpec) -> JobSpec {
     let mut spec = declared.clone();
     for (group, former) in spec.groups.iter_mut().zip(&former.groups) {
-        let mut content = former.clone();
-        (content.count, content.min_count, content.spares) = (group.count, group.min_count, group.spares);
-        (content.labels, content.disruption_budget) = (group.labels.clone(), group.disruption_budget.clone());
-        *group = content;
+        *group = with_content(group, former, group.count);
     }
     spec
 }

@@ -129,3 +129,17 @@ impl Rollout {
         self.promoted && !strategy.pause
     }
 }
+
+/// `asked`, with so many tasks that are made as those of `content`. How many must stand, how they are meant and what is
+/// held for them is as asked.
+pub(crate) fn with_content(asked: &GroupSpec, content: &GroupSpec, count: u32) -> GroupSpec {
+    GroupSpec {
+        name: asked.name.clone(),
+        count,
+        min_count: asked.min_count,
+        labels: asked.labels.clone(),
+        spares: asked.spares,
+        disruption_budget: asked.disruption_budget.clone(),
+        ..content.clone()
+    }
+}

@@ -11,6 +11,7 @@ use crate::apply::steps::runs::stop_run;
 use crate::policy::moves::settle_rooms;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::offers::flavors_of_shape;
+use crate::state::rollouts::with_content;
 use crate::state::runs::NO_RUN;
 use ohm_model::{EventKind, GroupSpec, Incarnation, JobId, JobSpec, RolloutEvent, RolloutStep, ShapeId, StopCause};
 use std::sync::Arc;
@@ -81,16 +82,7 @@ fn aimed(job: &Job, aims: &[Aim]) -> JobSpec {
             Some(rollout) if rollout.groups[at].target == aim.revision => &declared.groups[at],
             _ => job.content(at, aim.revision),
         };
-        let asked = &declared.groups[at];
-        spec.groups[at] = GroupSpec {
-            name: asked.name.clone(),
-            count: aim.count,
-            min_count: asked.min_count,
-            labels: asked.labels.clone(),
-            spares: asked.spares,
-            disruption_budget: asked.disruption_budget.clone(),
-            ..content.clone()
-        };
+        spec.groups[at] = with_content(&declared.groups[at], content, aim.count);
     }
     spec
 }
