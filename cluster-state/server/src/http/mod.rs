@@ -14,6 +14,7 @@ mod control;
 mod endpoints;
 mod events;
 mod explain;
+mod followed;
 mod guard;
 mod jobs;
 mod lanes;

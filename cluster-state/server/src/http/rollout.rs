@@ -2,29 +2,20 @@
 //! of it.
 
 use super::answer::{Answer, Problem, json};
-use super::cells::Cells;
 use super::control;
+use super::followed::{self, Seen};
 use super::lanes::Client;
-use super::messages::{self, Sender};
+use super::messages;
 use super::params::{Caller, Name, Params};
 use super::shared::Shared;
 use super::views;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse;
 use ohm_cell::{Cell, Job};
-use ohm_model::{Command, Index, Refusal, RolloutAction};
+use ohm_model::{Command, Refusal, RolloutAction};
 use ohm_wire::api::{RolloutSummary, RolloutView};
 use serde::Deserialize;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc;
-
-/// The pause between two looks while much happens.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How many views wait for a slow reader. Each is whole, so that one who reads late misses nothing that still holds.
-const UNREAD_MAX: usize = 1;
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,13 +39,8 @@ pub(super) async fn show(
         return Ok(json(seen.index, &seen.view));
     }
     let open = shared.rollout_streams.open(&client)?;
-    let (sender, receiver) = mpsc::channel(UNREAD_MAX);
-    let (cells, index) = (Arc::clone(&shared.cells), seen.index);
-    tokio::spawn(async move {
-        follow(&cells, seen, sender).await;
-        drop(open);
-    });
-    Ok(messages::answer(index, receiver))
+    let look = |cell: &Cell, seen: &RolloutView| view_of(cell, &seen.job);
+    Ok(followed::follow(&shared.cells, seen, "rollout", open, look))
 }
 
 /// What somebody wants of a rollout.
@@ -117,34 +103,4 @@ fn view_of(cell: &Cell, name: &str) -> RolloutView {
         },
         |job| views::rollout(cell, job),
     )
-}
-
-/// What was seen last.
-struct Seen {
-    view: RolloutView,
-    /// The entry up to which it holds.
-    index: Index,
-}
-
-/// Sends the view, and again whenever it is another one, until the reader goes away or the replica stops.
-async fn follow(cells: &Cells, mut seen: Seen, sender: Sender) {
-    let mut applied = cells.applied();
-    let mut is_news = true;
-    loop {
-        if is_news && sender.send(Ok(as_sse(&seen))).await.is_err() {
-            return;
-        }
-        if !messages::go_on(&mut applied, seen.index, &sender, PAUSE).await {
-            return;
-        }
-        let Ok(cell) = cells.here().await else { return };
-        let view = view_of(&cell, &seen.view.job);
-        is_news = view != seen.view;
-        seen = Seen { view, index: cell.applied() };
-    }
-}
-
-fn as_sse(seen: &Seen) -> sse::Event {
-    let data = serde_json::to_string(&seen.view).unwrap_or_default();
-    sse::Event::default().event("rollout").data(data).id(seen.index.0.to_string())
 }
