@@ -64,7 +64,7 @@ pub use state::endpoints::{Endpoint, endpoints};
 pub use state::flaps::{FLAP_WINDOW_MS, FLAPS_MAX, Flaps, HOLD_DOWN_MAX_MS, HOLD_DOWN_MS};
 pub use state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors};
 pub use state::health::RunHealth;
-pub use state::job_rollouts::{RolloutCounts, is_recreated, ready_since_ms, rollout_counts};
+pub use state::job_rollouts::{RolloutCounts, available_before_ms, is_recreated, ready_since_ms, rollout_counts};
 pub use state::job_store::Jobs;
 pub use state::jobs::{
     Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, STOPS_WITHIN_MS, Task, TaskState, repair_request_id,

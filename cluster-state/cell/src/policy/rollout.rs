@@ -18,7 +18,7 @@ use crate::apply::steps::revisions::{begin_rollout, end_rollout};
 use crate::apply::steps::runs::stop_run;
 use crate::cell::Cell;
 use crate::rules::disruption::Disruptions;
-use crate::state::job_rollouts::{RolloutCounts, is_recreated, ready_since_ms, rollout_counts};
+use crate::state::job_rollouts::{RolloutCounts, available_before_ms, is_recreated, ready_since_ms, rollout_counts};
 use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::rollouts::{Former, GroupRollout, RevisionState, Rollout, with_content};
 use crate::state::runs::Run;
@@ -151,7 +151,7 @@ impl Look {
         let job = cell.jobs.get(id).cloned().expect("a job whose rollout is open");
         let rollout = job.rollout().cloned().expect("an open rollout");
         let strategy = rollout.declared.strategy();
-        let before_ms = available_before_ms(cell, &strategy);
+        let before_ms = available_before_ms(cell.now_ms, &strategy);
         let (group, target) = (&job.groups[at], rollout.groups[at].target);
         let counts = rollout_counts(group, target, before_ms, |slot| cell.runs.get(slot));
         let (mut old, mut settled, mut beyond) = (Vec::new(), 0, 0);
@@ -269,11 +269,6 @@ impl Look {
     }
 }
 
-/// Who has been ready since then is available.
-fn available_before_ms(cell: &Cell, strategy: &RolloutStrategy) -> u64 {
-    cell.now_ms.saturating_sub(strategy.min_ready_seconds.saturating_mul(1000))
-}
-
 fn is_available(run: &Run, before_ms: u64) -> bool {
     ready_since_ms(run).is_some_and(|since_ms| since_ms <= before_ms)
 }
@@ -380,9 +375,7 @@ fn watch(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
     let Some(rollout) = job.rollout() else { return };
     let strategy = rollout.declared.strategy();
-    let may_stall = strategy.progress_deadline_seconds > 0 && !rollout.waits && !strategy.pause && !rollout.stalled;
-    let deadline_ms = strategy.progress_deadline_seconds.saturating_mul(1000);
-    let stalls_ms = may_stall.then(|| rollout.progress_ms.saturating_add(deadline_ms));
+    let stalls_ms = rollout.stalls_ms();
     if stalls_ms.is_some_and(|stalls_ms| stalls_ms <= tx.now_ms) {
         change(tx, id, |rollout| rollout.stalled = true);
         set_state(tx, id, RevisionState::Stalled);

@@ -65,6 +65,11 @@ pub fn is_recreated(strategy: &RolloutStrategy, spec: &GroupSpec) -> bool {
     strategy.kind == RolloutKind::Recreate || spec.topology.is_asked() || !spec.place_with.is_empty()
 }
 
+/// Who has been ready since this stamped time is available at `now_ms`.
+pub fn available_before_ms(now_ms: u64, strategy: &RolloutStrategy) -> u64 {
+    now_ms.saturating_sub(strategy.min_ready_seconds.saturating_mul(1000))
+}
+
 /// Since when a run is ready, in stamped time; nothing while it is not, or is told to stop.
 pub fn ready_since_ms(run: &Run) -> Option<u64> {
     let since_ms = run.health.as_ref().map_or(run.started_ms, |health| health.ready_ms);

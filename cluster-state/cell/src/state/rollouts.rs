@@ -128,6 +128,13 @@ impl Rollout {
     pub fn is_moving(&self, strategy: &RolloutStrategy) -> bool {
         self.promoted && !strategy.pause
     }
+
+    /// When it has come no further for too long, in stamped time; nothing while it waits for somebody, or has stalled.
+    pub fn stalls_ms(&self) -> Option<u64> {
+        let strategy = self.declared.strategy();
+        let may = strategy.progress_deadline_seconds > 0 && !self.waits && !strategy.pause && !self.stalled;
+        may.then(|| self.progress_ms.saturating_add(strategy.progress_deadline_seconds.saturating_mul(1000)))
+    }
 }
 
 /// `asked`, with so many tasks that are made as those of `content`. How many must stand, how they are meant and what is

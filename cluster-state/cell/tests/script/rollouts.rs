@@ -2,7 +2,7 @@
 
 use super::Script;
 use super::parse::Words;
-use ohm_cell::{Job, rollout_counts};
+use ohm_cell::{Job, available_before_ms, rollout_counts};
 use ohm_model::{Command, RolloutAction, RolloutEvent, RolloutKind, RolloutStep, RolloutStrategy, TaskAmount};
 use std::fmt::Write;
 
@@ -71,7 +71,7 @@ impl Script {
         let flags: String = flags.iter().filter(|(_, on)| *on).map(|(name, _)| format!(", {name}")).collect();
         write!(text, "\n    rolls out {}{flags}, further at {}, due {}", open.number, open.progress_ms, open.due_ms)
             .unwrap();
-        let before_ms = self.cell.now_ms().saturating_sub(open.declared.strategy().min_ready_seconds * 1000);
+        let before_ms = available_before_ms(self.cell.now_ms(), &open.declared.strategy());
         for (at, group) in open.groups.iter().enumerate() {
             let counts = rollout_counts(&job.groups[at], group.target, before_ms, |slot| self.cell.runs().get(slot));
             let told = |(task, former): (&u32, &ohm_cell::Former)| {

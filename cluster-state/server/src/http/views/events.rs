@@ -45,7 +45,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         EventKind::Placed { .. } | EventKind::Stopping { .. } | EventKind::Started { .. } | EventKind::Ended { .. } => {
             of_run(names, event, view)
         }
-        EventKind::Rollout(told) => super::rollouts::of_rollout(told, view),
+        EventKind::Rollout(told) => super::rollout::of_step(told, view),
         EventKind::Readiness(_) | EventKind::Unhealthy(_) => of_health(names, event, view),
         EventKind::TasksLost { .. }
         | EventKind::RepairCommitted { .. }

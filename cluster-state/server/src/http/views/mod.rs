@@ -16,7 +16,6 @@ mod profiles;
 mod queues;
 mod ready;
 mod rollout;
-mod rollouts;
 mod sessions;
 mod status;
 mod subqueues;

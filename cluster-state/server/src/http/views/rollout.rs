@@ -1,10 +1,11 @@
 //! How far the rollout of a job is.
 
 use ohm_cell::{
-    Cell, GroupRollout, Job, JobState, Revision, RevisionState, Rollout, RolloutCounts, changed_fields, rollout_counts,
+    Cell, GroupRollout, Job, JobState, Revision, RevisionState, Rollout, RolloutCounts, available_before_ms,
+    changed_fields, rollout_counts,
 };
-use ohm_model::RolloutStrategy;
-use ohm_wire::api::{GroupRolloutView, RevisionView, RolloutSummary, RolloutView};
+use ohm_model::{RolloutEvent, RolloutStep};
+use ohm_wire::api::{EventView, GroupRolloutView, RevisionView, RolloutSummary, RolloutView};
 
 /// The rollout of a job by group, and its revisions.
 pub(crate) fn rollout(cell: &Cell, job: &Job) -> RolloutView {
@@ -124,7 +125,9 @@ fn group(cell: &Cell, job: &Job, at: usize) -> GroupRolloutView {
         None => (job.groups[at].revision, job.spec.strategy()),
     };
     let RolloutCounts { updated, updated_ready, updated_available, old, old_available, stopping, waiting } =
-        rollout_counts(&job.groups[at], revision, available_before_ms(cell, &strategy), |slot| cell.runs().get(slot));
+        rollout_counts(&job.groups[at], revision, available_before_ms(cell.now_ms(), &strategy), |slot| {
+            cell.runs().get(slot)
+        });
     GroupRolloutView {
         name: job.declared().groups.get(at).map_or_else(String::new, |spec| spec.name.clone()),
         revision,
@@ -144,19 +147,9 @@ fn target(job: &Job, open: &Rollout, at: usize) -> u32 {
     open.groups.get(at).map_or(job.groups[at].revision, |group: &GroupRollout| group.target)
 }
 
-/// What has been ready since then is available.
-fn available_before_ms(cell: &Cell, strategy: &RolloutStrategy) -> u64 {
-    cell.now_ms().saturating_sub(strategy.min_ready_seconds.saturating_mul(1000))
-}
-
 /// When it stalls; 0 where nothing lets it.
 fn deadline_ms(job: &Job, open: &Rollout) -> u64 {
-    let strategy = open.declared.strategy();
-    let may_stall = job.state == JobState::Active && !strategy.pause && !open.waits && !open.stalled;
-    match strategy.progress_deadline_seconds {
-        seconds @ 1.. if may_stall => open.progress_ms.saturating_add(seconds.saturating_mul(1000)),
-        _ => 0,
-    }
+    if job.state == JobState::Active { open.stalls_ms().unwrap_or(0) } else { 0 }
 }
 
 /// The revisions of a job; of one that was never changed the only one.
@@ -188,4 +181,26 @@ fn state_name(state: RevisionState) -> &'static str {
         RevisionState::Stalled => "stalled",
         RevisionState::Left => "left",
     }
+}
+
+/// What became of a rollout.
+pub(super) fn of_step(told: &RolloutEvent, view: EventView) -> EventView {
+    let (name, revision) = (&told.name, told.revision);
+    let (kind, message) = match &told.step {
+        RolloutStep::Started => ("rolloutStarted", format!("{name} is rolled out to revision {revision}")),
+        RolloutStep::Aimed { group, revision, count } => {
+            let what = format!("group {group} of {name}: {count} tasks are wanted; revision {revision} is placed");
+            ("rolloutAimed", what)
+        }
+        RolloutStep::Waits => ("rolloutWaits", format!("the canaries of {name} are available: promote it, or undo")),
+        RolloutStep::Promoted => ("rolloutPromoted", format!("revision {revision} of {name} was promoted")),
+        RolloutStep::Stalled { reason } => {
+            ("rolloutStalled", format!("revision {revision} of {name} stalled: {reason}"))
+        }
+        RolloutStep::Reverted { from } => {
+            ("rolloutReverted", format!("revision {from} of {name} did not come up: back to revision {revision}"))
+        }
+        RolloutStep::Finished => ("rolloutFinished", format!("all of {name} is of revision {revision}")),
+    };
+    EventView { kind: kind.into(), message, job: name.clone(), ..view }
 }
