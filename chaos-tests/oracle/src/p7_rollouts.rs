@@ -26,8 +26,8 @@ pub(crate) struct RolloutBooks {
     /// The revisions of attempts that are over, and might come back with their node.
     ended: BTreeMap<(TaskKey, u32), u32>,
     returning: BTreeMap<TaskKey, u32>,
-    /// Tasks that were lost during a rollout, and the revision that each was of.
-    lost: BTreeMap<TaskKey, u32>,
+    /// Tasks that were lost during a rollout, the revision that each was of, and when.
+    lost: BTreeMap<TaskKey, (u32, u64)>,
     /// Jobs whose rollout may replace nothing before it is promoted.
     unproven: BTreeSet<JobId>,
     /// When a job was last placed, changed, or came further, in stamped time.
@@ -121,7 +121,7 @@ impl RolloutBooks {
                 }
                 let is_lost = cause.map_or(!exit.is_charged(), StopCause::is_loss);
                 if is_lost && self.open.contains(&job) && !self.is_of_target(job, group, stand.revision) {
-                    self.lost.insert(key, stand.revision);
+                    self.lost.insert(key, (stand.revision, at_ms));
                 }
                 if self.runs.range((job, group, 0)..=(job, group, u32::MAX)).next().is_none() {
                     self.emptied(job, group);
@@ -154,7 +154,12 @@ impl RolloutBooks {
         let made = books.made_of(job, group, task);
         let gates = made.and_then(|made| made.task.probes.as_ref()).is_some_and(|probes| probes.gates_readiness());
         self.runs.insert(key, Stand { revision, gates, ready_ms: None, stops: false });
-        let Some(was) = self.lost.remove(&key) else { return };
+        let Some((was, lost_ms)) = self.lost.remove(&key) else { return };
+        // What finds no room for so long may become what is asked for.
+        let deadline_s = self.declared.get(&job).map_or(0, |spec| spec.strategy().progress_deadline_seconds);
+        if lost_ms + if deadline_s == 0 { 600_000 } else { deadline_s * 1000 } <= self.now_ms {
+            return;
+        }
         if self.open.contains(&job) && !self.is_same((job, group), was, revision) {
             let what =
                 format!("task {group}/{task} of job {job} was lost as revision {was} and is placed as {revision}");

@@ -103,6 +103,8 @@ pub(crate) fn update_known(
     }
     tx.tell(EventKind::JobUpdated { job: id, name: spec.name.clone(), owner: owner.into(), fields });
     let known = Arc::clone(tx.job(id));
+    // What was wanted for the moment is not any more.
+    let spec = if is_anew { wanted_now(&known, &declared, &rolled) } else { spec };
     let known = before_change(tx, known, &spec, is_anew);
     change_job(tx, &known, spec, shapes);
     match (rolled.is_empty(), is_anew) {

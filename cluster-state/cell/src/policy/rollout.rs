@@ -29,6 +29,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// How soon a budget that keeps tasks of a rollout is asked again.
+const BUDGET_AGAIN_MS: u64 = 5_000;
+
 /// Lets the rollouts of the jobs that the command has touched go on.
 pub(crate) fn settle_rollouts(tx: &mut Tx<'_>) {
     let touched = tx.touched_jobs().iter().copied();
@@ -137,6 +140,7 @@ struct Look {
     at: usize,
     rollout: Rollout,
     strategy: RolloutStrategy,
+    now_ms: u64,
     counts: RolloutCounts,
     /// The live runs of another revision that are not told to stop.
     old: Vec<OldRun>,
@@ -167,7 +171,7 @@ impl Look {
                 settled += 1;
             }
         }
-        Look { at, rollout, strategy, counts, old, settled, beyond, job }
+        Look { at, rollout, strategy, now_ms: cell.now_ms, counts, old, settled, beyond, job }
     }
 
     fn group(&self) -> &GroupRollout {
@@ -227,7 +231,9 @@ impl Look {
         let (group, target, count) = (&self.job.groups[self.at], self.group().target, self.count());
         let state = |task: &u32| group.tasks.get(*task as usize).map(|task| task.state);
         let waits = |task: &u32| matches!(state(task), Some(TaskState::Pending | TaskState::Held));
-        let restored = self.group().restore.iter().find(|(task, _)| waits(task)).map(|(_, former)| former.revision);
+        let may_find_room = |former: &Former| self.rollout.restored_until_ms(former) > self.now_ms;
+        let restored = self.group().restore.iter().filter(|(task, former)| waits(task) && may_find_room(former));
+        let restored = restored.map(|(_, former)| former.revision).next();
         let standing = group.revision;
         if self.is_recreated() && group.live > 0 && self.counts.updated == 0 {
             let former = if standing == target { None } else { Some(standing) };
@@ -236,7 +242,8 @@ impl Look {
         let is_of_target = |task: u32| !self.group().restore.contains_key(&task);
         let more = count > self.job.spec.groups[self.at].count;
         let target_waits = more || (0..group.tasks.len() as u32).any(|task| waits(&task) && is_of_target(task));
-        let former = self.old.first().map(|old| old.revision);
+        let waiting = self.group().restore.values().map(|former| former.revision).next();
+        let former = self.old.first().map(|old| old.revision).or(waiting);
         let idle = || former.filter(|_| !self.rollout.is_moving(&self.strategy));
         let revision = match restored {
             Some(revision) => revision,
@@ -252,16 +259,22 @@ impl Look {
         !self.has_old() && is_sized && (self.settled >= self.wanted() || self.is_untouched())
     }
 
-    /// Whether the group was made of the same before.
+    /// Whether the group was made of the same before, and complete.
     fn is_untouched(&self) -> bool {
         let history = self.job.rollouts.iter().flat_map(|rollouts| rollouts.history.iter().rev().skip(1));
-        let former = history.map(|revision| revision.groups.get(self.at).copied()).next().flatten();
-        former == Some(self.group().target)
+        let former = history.map(|revision| Some((*revision.groups.get(self.at)?, revision.state))).next().flatten();
+        former == Some((self.group().target, RevisionState::Complete))
     }
 
-    /// No more than there are others.
+    /// No more than there are others, and none where nothing of two revisions stands side by side.
     fn canaries(&self) -> u32 {
-        self.strategy.canary.min(self.declared_count())
+        if self.is_recreated() { 0 } else { self.strategy.canary.min(self.declared_count()) }
+    }
+
+    /// Whether more might be replaced, and budgets keep it.
+    fn is_held_by_budget(&self) -> bool {
+        let is_moving = self.rollout.is_moving(&self.strategy) && !self.is_recreated();
+        is_moving && self.counts.old_available > 0 && self.available() > self.available_min()
     }
 
     fn canaries_stand(&self) -> bool {
@@ -273,33 +286,30 @@ fn is_available(run: &Run, before_ms: u64) -> bool {
     ready_since_ms(run).is_some_and(|since_ms| since_ms <= before_ms)
 }
 
-/// Stops old tasks of a group, as many as may be.
+/// Stops old tasks of a group, as many as may be. Before it is promoted those beyond the count make room for canaries.
 fn replace_old(tx: &mut Tx<'_>, id: JobId, at: usize) {
     let look = Look::of(tx, id, at);
-    if !look.rollout.is_moving(&look.strategy) || !look.has_old() {
+    if look.strategy.pause || !look.has_old() {
         return;
     }
-    if look.is_recreated() {
+    if look.is_recreated() && look.rollout.promoted {
+        change(tx, id, |rollout| rollout.groups[at].restore.clear());
+        forget_failures(tx, (id, at), |task| look.group().restore.contains_key(&task));
         return look.old.iter().for_each(|old| stop_run(tx, old.slot, StopCause::RolledOut));
     }
     let planted = u32::from(bug::is_planted(Bug::RolloutBelow));
     let (available, least) = (look.available(), look.available_min().saturating_sub(planted));
-    let may_be_given_up = |former: &Former| !former.lost || look.rollout.stalled;
-    let given_up = look.group().restore.iter().filter(|(_, former)| may_be_given_up(former));
-    let given_up: Vec<u32> = given_up.map(|(task, _)| *task).collect();
-    let mut unready: Vec<OldRun> = look.old.iter().copied().filter(|old| !old.is_available).collect();
+    let first = if look.rollout.promoted { 0 } else { look.declared_count() };
+    let old: Vec<OldRun> = look.old.iter().copied().filter(|old| old.task >= first).collect();
+    let mut unready: Vec<OldRun> = old.iter().copied().filter(|old| !old.is_available).collect();
     unready.sort_by_key(|old| Reverse(old.task));
     let there = available as usize + unready.len() + look.group().restore.len();
     let may_go = there.saturating_sub(least as usize);
-    let given_up: Vec<u32> = given_up.into_iter().rev().take(may_go).collect();
-    let may_go = may_go - given_up.len();
-    change(tx, id, |rollout| given_up.iter().for_each(|task| _ = rollout.groups[at].restore.remove(task)));
-    forget_failures(tx, (id, at), |task| given_up.contains(&task));
+    let may_go = if look.rollout.promoted { may_go - give_up(tx, &look, may_go) } else { unready.len() };
     for old in unready.into_iter().take(may_go) {
         stop_if_allowed(tx, old.slot);
     }
-    let mut ready: Vec<(bool, Reverse<u32>, u32)> = look
-        .old
+    let mut ready: Vec<(bool, Reverse<u32>, u32)> = old
         .iter()
         .filter(|old| old.is_available)
         .filter_map(|old| {
@@ -315,6 +325,22 @@ fn replace_old(tx: &mut Tx<'_>, id: JobId, at: usize) {
         }
         left -= u32::from(stop_if_allowed(tx, slot));
     }
+}
+
+/// Tasks that wait to be what they were become what is asked for: those that were not lost, as many as unready ones
+/// might go; and all that have found no room for long. Returns how many of the former.
+fn give_up(tx: &mut Tx<'_>, look: &Look, may_go: usize) -> usize {
+    let (id, at) = (look.job.id, look.at);
+    let is_late = |former: &Former| look.rollout.restored_until_ms(former) <= look.now_ms;
+    let restore = &look.group().restore;
+    let ended = restore.iter().filter(|(_, former)| !former.lost && !is_late(former)).map(|(task, _)| *task);
+    let ended: Vec<u32> = ended.collect::<Vec<_>>().into_iter().rev().take(may_go).collect();
+    let given_up = |task: u32| ended.contains(&task) || restore.get(&task).is_some_and(is_late);
+    if restore.keys().any(|task| given_up(*task)) {
+        change(tx, id, |rollout| rollout.groups[at].restore.retain(|task, _| !given_up(*task)));
+        forget_failures(tx, (id, at), given_up);
+    }
+    ended.len()
 }
 
 /// Stops a run unless its budgets keep it. Of one that is not ready they lose nothing: who could not replace it could
@@ -387,7 +413,12 @@ fn watch(tx: &mut Tx<'_>, id: JobId) {
     let ready = tasks.filter_map(|task| tx.runs.get(task.run)).filter_map(ready_since_ms);
     let becomes_available =
         ready.map(|since_ms| since_ms.saturating_add(ready_ms)).filter(|due_ms| *due_ms > tx.now_ms);
-    let due_ms = becomes_available.chain(stalls_ms.filter(|stalls_ms| *stalls_ms > tx.now_ms)).min();
+    let restore = rollout.groups.iter().flat_map(|group| group.restore.values());
+    let given_up = restore.map(|former| rollout.restored_until_ms(former)).filter(|due_ms| *due_ms > tx.now_ms);
+    let is_held = (0..job.groups.len()).any(|at| Look::of(tx, id, at).is_held_by_budget());
+    let asks_again = is_held.then(|| tx.now_ms.saturating_add(BUDGET_AGAIN_MS));
+    let stalls_ms = stalls_ms.filter(|stalls_ms| *stalls_ms > tx.now_ms);
+    let due_ms = becomes_available.chain(stalls_ms).chain(given_up).chain(asks_again).min();
     let Some(due_ms) = due_ms else { return };
     if rollout.due_ms == 0 || due_ms < rollout.due_ms {
         change(tx, id, |rollout| rollout.due_ms = due_ms);

@@ -55,6 +55,8 @@ pub struct Former {
     pub revision: u32,
     /// Whether it was lost with its node, and not stopped or ended by itself.
     pub lost: bool,
+    /// Stamped time since which it waits.
+    pub since_ms: u64,
 }
 
 /// How far a group has come.
@@ -123,7 +125,16 @@ impl Rollouts {
     }
 }
 
+/// What waits to be what it was for so long has no room, where no deadline says less.
+const RESTORED_MS_MAX: u64 = 600_000;
+
 impl Rollout {
+    /// Until when it is sought to place a task again as what it was before anything else is placed.
+    pub fn restored_until_ms(&self, former: &Former) -> u64 {
+        let deadline_ms = self.declared.strategy().progress_deadline_seconds.saturating_mul(1000);
+        former.since_ms.saturating_add(if deadline_ms == 0 { RESTORED_MS_MAX } else { deadline_ms })
+    }
+
     /// Whether old tasks are replaced now.
     pub fn is_moving(&self, strategy: &RolloutStrategy) -> bool {
         self.promoted && !strategy.pause

@@ -142,6 +142,9 @@ pub(crate) fn arm_deadline(tx: &mut Tx<'_>, job: JobId) {
 pub(crate) fn restart_times(tx: &mut Tx<'_>, job: JobId) {
     let now_ms = tx.now_ms.max(1);
     forget_ready_timeouts(tx, job);
+    if let Some(open) = tx.job_mut(job).rollouts.as_mut().and_then(|rollouts| rollouts.open.as_mut()) {
+        open.progress_ms = now_ms;
+    }
     if tx.job(job).started_ms > 0 {
         tx.job_mut(job).started_ms = now_ms;
         arm_deadline(tx, job);

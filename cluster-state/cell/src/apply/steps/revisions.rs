@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::aims::{Aim, aim_groups, forget_failures, hold_tasks, tell_rollout};
+use crate::apply::steps::kept::forget_kept_where;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::rollouts::{Former, GroupRollout, Revision, RevisionState, Rollout, Rollouts};
 use ohm_model::{GroupSpec, JobId, JobSpec, REVISIONS_MAX, RolloutStep};
@@ -19,7 +20,7 @@ pub(crate) fn begin_rollout(tx: &mut Tx<'_>, id: JobId, declared: JobSpec, by: &
     let number = note_revision(&mut rollouts, &targets, Arc::clone(&declared), (by, tx.now_ms));
     let groups = targets.iter().enumerate().map(|(at, target)| GroupRollout {
         target: *target,
-        restore: to_restore(&job, at, *target),
+        restore: to_restore(&job, (at, *target), tx.now_ms),
         best: (0, 0, u32::MAX),
     });
     // One that was complete once needs no canaries.
@@ -110,11 +111,12 @@ fn note_revision(rollouts: &mut Rollouts, groups: &[u32], spec: Arc<JobSpec>, (b
 }
 
 /// The tasks of group `at` that wait and are placed as what they were before: those whose nodes were lost.
-fn to_restore(job: &Job, at: usize, target: u32) -> BTreeMap<u32, Former> {
+fn to_restore(job: &Job, (at, target): (usize, u32), since_ms: u64) -> BTreeMap<u32, Former> {
     let group = &job.groups[at];
     let known = job.rollout().map(|rollout| rollout.groups[at].restore.clone()).unwrap_or_default();
     let waits = |task: &u32| group.tasks.get(*task as usize).is_some_and(|task| task.state == TaskState::Pending);
-    let lost = group.lost.values().filter(waits).map(|task| (task, Former { revision: group.revision, lost: true }));
+    let lost =
+        group.lost.values().filter(waits).map(|task| (task, Former { revision: group.revision, lost: true, since_ms }));
     lost.chain(known).filter(|(_, former)| former.revision != target).collect()
 }
 
@@ -155,6 +157,11 @@ pub(crate) fn end_rollout(tx: &mut Tx<'_>, id: JobId, state: RevisionState) {
             last.proven |= state == RevisionState::Complete;
         }
     }
+    if state == RevisionState::Complete {
+        // A node that was away brings nothing back that was replaced.
+        let revisions: Vec<u32> = tx.job(id).groups.iter().map(|group| group.revision).collect();
+        forget_kept_where(tx, id, |run, kept| revisions.get(usize::from(run.task.group.0)) != Some(&kept.revision));
+    }
     tx.touch_job(id);
 }
 
@@ -168,10 +175,10 @@ pub(crate) fn note_made_anew(tx: &mut Tx<'_>, known: &Job, by: &str) {
     let is_other = rollouts.history.last().is_none_or(|last| last.groups != groups);
     if same_groups && is_other {
         note_revision(&mut rollouts, &groups, Arc::clone(&job.spec), (by, now_ms));
-        if let Some(last) = rollouts.history.last_mut() {
-            (last.state, last.proven) = (RevisionState::Complete, true);
-        }
         forget_revisions(tx, &job, &mut rollouts);
+    }
+    if let Some(last) = rollouts.history.last_mut() {
+        (last.spec, last.state, last.proven) = (Arc::clone(&job.spec), RevisionState::Complete, true);
     }
     // Runs and revisions are named by the place of their group.
     tx.job_mut(known.id).rollouts = same_groups.then(|| Box::new(rollouts));

@@ -59,7 +59,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     }
     let moves = job.groups[usize::from(group)].moving.contains(task, 1);
     let end = settle_task(job, &run, exit, now_ms);
-    note_former(job, &run, exit);
+    note_former(job, &run, exit, now_ms);
     if let Some(past) = past {
         job.remember(past);
     }
@@ -101,7 +101,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
 
 /// A task that waits because its rollout did not wish it is placed again as the revision that it was of. What its
 /// rollout stopped becomes something else, and begins without failures.
-fn note_former(job: &mut Job, run: &Run, exit: Exit) {
+fn note_former(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) {
     let (at, index) = (usize::from(run.run.task.group.0), run.run.task.task.0);
     let Some(rollout) = job.rollouts.as_mut().and_then(|rollouts| rollouts.open.as_mut()) else { return };
     let Some(task) = job.groups[at].tasks.get_mut(index as usize) else { return };
@@ -112,7 +112,7 @@ fn note_former(job: &mut Job, run: &Run, exit: Exit) {
     }
     let waits = matches!(task.state, TaskState::Pending | TaskState::BackingOff);
     if waits && run.revision != group.target && !bug::is_planted(Bug::RestoreAsTarget) {
-        group.restore.insert(index, Former { revision: run.revision, lost: is_loss(run, exit) });
+        group.restore.insert(index, Former { revision: run.revision, lost: is_loss(run, exit), since_ms: now_ms });
     }
 }
 
