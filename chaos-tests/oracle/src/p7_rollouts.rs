@@ -155,6 +155,10 @@ impl RolloutBooks {
         let gates = made.and_then(|made| made.task.probes.as_ref()).is_some_and(|probes| probes.gates_readiness());
         self.runs.insert(key, Stand { revision, gates, ready_ms: None, stops: false });
         let Some((was, lost_ms)) = self.lost.remove(&key) else { return };
+        // Where a group ends whole all of it becomes what is asked for.
+        if self.declared.get(&job).is_some_and(|declared| is_whole(declared, group)) {
+            return;
+        }
         // What finds no room for so long may become what is asked for.
         let deadline_s = self.declared.get(&job).map_or(0, |spec| spec.strategy().progress_deadline_seconds);
         if lost_ms + if deadline_s == 0 { 600_000 } else { deadline_s * 1000 } <= self.now_ms {
