@@ -11,21 +11,21 @@
 //! Tasks that were lost are placed again as what they were, before any of the target; where nothing is to be replaced,
 //! be it that it is paused or waits to be promoted, everything that is moved or placed is of the former revision.
 
+mod look;
+mod replace;
+
+use self::look::{Look, change, open};
+use self::replace::{give_up_late, replace_old};
 use crate::apply::Tx;
-use crate::apply::steps::aims::{Aim, aim_groups, forget_failures, hold_tasks, tell_rollout};
+use crate::apply::steps::aims::{Aim, aim_groups, hold_tasks, tell_rollout};
 use crate::apply::steps::budgets::settle_budgets;
 use crate::apply::steps::revisions::{begin_rollout, end_rollout};
-use crate::apply::steps::runs::stop_run;
 use crate::cell::Cell;
-use crate::rules::disruption::Disruptions;
-use crate::state::job_rollouts::{RolloutCounts, available_before_ms, is_recreated, ready_since_ms, rollout_counts};
-use crate::state::jobs::{Job, JobState, TaskState};
-use crate::state::rollouts::{Former, GroupRollout, RevisionState, Rollout, with_content};
-use crate::state::runs::Run;
+use crate::state::job_rollouts::ready_since_ms;
+use crate::state::jobs::{JobState, TaskState};
+use crate::state::rollouts::{RevisionState, with_content};
 use crate::state::timers::Timer;
-use ohm_model::{JobId, JobSpec, RolloutStep, RolloutStrategy, StopCause};
-use ohm_stdx::bug::{self, Bug};
-use std::cmp::Reverse;
+use ohm_model::{JobId, JobSpec, RolloutStep};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -57,16 +57,6 @@ pub(crate) fn rollout_due(tx: &mut Tx<'_>, id: JobId) {
     }
 }
 
-fn open(cell: &Cell, id: JobId) -> Option<&Rollout> {
-    cell.jobs.get(id).and_then(|job| job.rollout())
-}
-
-fn change(tx: &mut Tx<'_>, id: JobId, how: impl FnOnce(&mut Rollout)) {
-    if let Some(rollout) = tx.job_mut(id).rollouts.as_mut().and_then(|rollouts| rollouts.open.as_mut()) {
-        how(rollout);
-    }
-}
-
 fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
     restore_only_what_waits(tx, id);
     match tx.job(id).state {
@@ -77,6 +67,7 @@ fn settle_rollout(tx: &mut Tx<'_>, id: JobId) {
     }
     for at in 0..tx.job(id).groups.len() {
         start_together(tx, id, at);
+        give_up_late(tx, id, at);
         replace_old(tx, id, at);
     }
     let groups = 0..tx.job(id).groups.len();
@@ -114,15 +105,6 @@ fn restore_only_what_waits(tx: &mut Tx<'_>, id: JobId) {
     }
 }
 
-/// A live run of another revision that is not told to stop.
-#[derive(Clone, Copy)]
-struct OldRun {
-    slot: u32,
-    task: u32,
-    revision: u32,
-    is_available: bool,
-}
-
 /// A group of which nothing stands starts with its minimum, of one revision: of the target, where too few were lost of
 /// what it was.
 fn start_together(tx: &mut Tx<'_>, id: JobId, at: usize) {
@@ -132,226 +114,6 @@ fn start_together(tx: &mut Tx<'_>, id: JobId, at: usize) {
     if !group.started && restored > 0 && (restored as u32) < group.needed(spec) {
         change(tx, id, |rollout| rollout.groups[at].restore.clear());
     }
-}
-
-/// What is seen of one group.
-struct Look {
-    job: Arc<Job>,
-    at: usize,
-    rollout: Rollout,
-    strategy: RolloutStrategy,
-    now_ms: u64,
-    counts: RolloutCounts,
-    /// The live runs of another revision that are not told to stop.
-    old: Vec<OldRun>,
-    /// How many of the tasks within the count that are not over are of the target, and available.
-    settled: u32,
-    /// How far beyond the count tasks stand.
-    beyond: u32,
-}
-
-impl Look {
-    fn of(cell: &Cell, id: JobId, at: usize) -> Self {
-        let job = cell.jobs.get(id).cloned().expect("a job whose rollout is open");
-        let rollout = job.rollout().cloned().expect("an open rollout");
-        let strategy = rollout.declared.strategy();
-        let before_ms = available_before_ms(cell.now_ms, &strategy);
-        let (group, target) = (&job.groups[at], rollout.groups[at].target);
-        let counts = rollout_counts(group, target, before_ms, |slot| cell.runs.get(slot));
-        let (mut old, mut settled, mut beyond) = (Vec::new(), 0, 0);
-        let count = rollout.declared.groups[at].count;
-        for (index, task) in group.tasks.iter().enumerate() {
-            let Some(run) = cell.runs.get(task.run).filter(|run| run.stop.is_none()) else { continue };
-            let available = is_available(run, before_ms);
-            beyond = (index as u32 + 1).saturating_sub(count);
-            if run.revision != target {
-                let (slot, task, revision) = (task.run, index as u32, run.revision);
-                old.push(OldRun { slot, task, revision, is_available: available });
-            } else if available && (index as u32) < count {
-                settled += 1;
-            }
-        }
-        Look { at, rollout, strategy, now_ms: cell.now_ms, counts, old, settled, beyond, job }
-    }
-
-    fn group(&self) -> &GroupRollout {
-        &self.rollout.groups[self.at]
-    }
-
-    fn declared_count(&self) -> u32 {
-        self.rollout.declared.groups[self.at].count
-    }
-
-    /// How many tasks of the count are not over.
-    fn wanted(&self) -> u32 {
-        let group = &self.job.groups[self.at];
-        self.declared_count().saturating_sub(group.succeeded + group.failed + group.skipped)
-    }
-
-    fn is_recreated(&self) -> bool {
-        let (now, then) = (&self.job.spec.groups[self.at], &self.rollout.declared.groups[self.at]);
-        is_recreated(&self.strategy, now) || is_recreated(&self.strategy, then)
-    }
-
-    /// Whether something of another revision stands, stops, or is to be placed again.
-    fn has_old(&self) -> bool {
-        !self.old.is_empty() || !self.group().restore.is_empty()
-    }
-
-    fn available(&self) -> u32 {
-        self.counts.old_available + self.counts.updated_available
-    }
-
-    /// How many must be available.
-    fn available_min(&self) -> u32 {
-        self.wanted().saturating_sub(self.strategy.bounds(self.declared_count()).1)
-    }
-
-    /// How many tasks there are to be.
-    fn count(&self) -> u32 {
-        let (count, beyond) = (self.declared_count(), self.beyond);
-        let more = if self.is_recreated() {
-            0
-        } else if !self.rollout.promoted {
-            if self.has_old() { beyond.max(self.canaries()) } else { beyond }
-        } else if self.settled >= self.wanted() {
-            0
-        } else if self.strategy.pause {
-            beyond
-        } else {
-            let left = self.old.iter().filter(|old| old.task < count).count() as u32;
-            let left = left + self.group().restore.keys().filter(|task| **task < count).count() as u32;
-            beyond.max(self.strategy.bounds(count).0.min(left))
-        };
-        count.saturating_add(more)
-    }
-
-    /// Which revision is placed, and how many tasks there are to be. Also whether nothing of the target is placed yet.
-    fn aim(&self) -> (Aim, bool) {
-        let (group, target, count) = (&self.job.groups[self.at], self.group().target, self.count());
-        let state = |task: &u32| group.tasks.get(*task as usize).map(|task| task.state);
-        let waits = |task: &u32| matches!(state(task), Some(TaskState::Pending | TaskState::Held));
-        let may_find_room = |former: &Former| self.rollout.restored_until_ms(former) > self.now_ms;
-        let restored = self.group().restore.iter().filter(|(task, former)| waits(task) && may_find_room(former));
-        let restored = restored.map(|(_, former)| former.revision).next();
-        let standing = group.revision;
-        if self.is_recreated() && group.live > 0 && self.counts.updated == 0 {
-            let former = if standing == target { None } else { Some(standing) };
-            return (Aim { revision: restored.or(former).unwrap_or(target), count }, former.is_some());
-        }
-        let is_of_target = |task: u32| !self.group().restore.contains_key(&task);
-        let more = count > self.job.spec.groups[self.at].count;
-        let target_waits = more || (0..group.tasks.len() as u32).any(|task| waits(&task) && is_of_target(task));
-        let waiting = self.group().restore.values().map(|former| former.revision).next();
-        let former = self.old.first().map(|old| old.revision).or(waiting);
-        let idle = || former.filter(|_| !self.rollout.is_moving(&self.strategy));
-        let revision = match restored {
-            Some(revision) => revision,
-            None if target_waits => target,
-            None => idle().unwrap_or(target),
-        };
-        (Aim { revision, count }, false)
-    }
-
-    /// Whether all of the group is of the target, and available where that is new.
-    fn is_done(&self) -> bool {
-        let is_sized = self.job.spec.groups[self.at].count == self.declared_count();
-        !self.has_old() && is_sized && (self.settled >= self.wanted() || self.is_untouched())
-    }
-
-    /// Whether the group was made of the same before, and complete.
-    fn is_untouched(&self) -> bool {
-        let history = self.job.rollouts.iter().flat_map(|rollouts| rollouts.history.iter().rev().skip(1));
-        let former = history.map(|revision| Some((*revision.groups.get(self.at)?, revision.state))).next().flatten();
-        former == Some((self.group().target, RevisionState::Complete))
-    }
-
-    /// No more than there are others, and none where nothing of two revisions stands side by side.
-    fn canaries(&self) -> u32 {
-        if self.is_recreated() { 0 } else { self.strategy.canary.min(self.declared_count()) }
-    }
-
-    /// Whether more might be replaced, and budgets keep it.
-    fn is_held_by_budget(&self) -> bool {
-        let is_moving = self.rollout.is_moving(&self.strategy) && !self.is_recreated();
-        is_moving && self.counts.old_available > 0 && self.available() > self.available_min()
-    }
-
-    fn canaries_stand(&self) -> bool {
-        !self.has_old() || self.counts.updated_available >= self.canaries()
-    }
-}
-
-fn is_available(run: &Run, before_ms: u64) -> bool {
-    ready_since_ms(run).is_some_and(|since_ms| since_ms <= before_ms)
-}
-
-/// Stops old tasks of a group, as many as may be. Before it is promoted those beyond the count make room for canaries.
-fn replace_old(tx: &mut Tx<'_>, id: JobId, at: usize) {
-    let look = Look::of(tx, id, at);
-    if look.strategy.pause || !look.has_old() {
-        return;
-    }
-    if look.is_recreated() && look.rollout.promoted {
-        change(tx, id, |rollout| rollout.groups[at].restore.clear());
-        forget_failures(tx, (id, at), |task| look.group().restore.contains_key(&task));
-        return look.old.iter().for_each(|old| stop_run(tx, old.slot, StopCause::RolledOut));
-    }
-    let planted = u32::from(bug::is_planted(Bug::RolloutBelow));
-    let (available, least) = (look.available(), look.available_min().saturating_sub(planted));
-    let first = if look.rollout.promoted { 0 } else { look.declared_count() };
-    let old: Vec<OldRun> = look.old.iter().copied().filter(|old| old.task >= first).collect();
-    let mut unready: Vec<OldRun> = old.iter().copied().filter(|old| !old.is_available).collect();
-    unready.sort_by_key(|old| Reverse(old.task));
-    let there = available as usize + unready.len() + look.group().restore.len();
-    let may_go = there.saturating_sub(least as usize);
-    let may_go = if look.rollout.promoted { may_go - give_up(tx, &look, may_go) } else { unready.len() };
-    for old in unready.into_iter().take(may_go) {
-        stop_if_allowed(tx, old.slot);
-    }
-    let mut ready: Vec<(bool, Reverse<u32>, u32)> = old
-        .iter()
-        .filter(|old| old.is_available)
-        .filter_map(|old| {
-            let run = tx.runs.get(old.slot)?;
-            Some((tx.leave_cause(run.shape, run.node).is_none(), Reverse(old.task), old.slot))
-        })
-        .collect();
-    ready.sort();
-    let mut left = available.saturating_sub(least);
-    for (.., slot) in ready {
-        if left == 0 {
-            break;
-        }
-        left -= u32::from(stop_if_allowed(tx, slot));
-    }
-}
-
-/// Tasks that wait to be what they were become what is asked for: those that were not lost, as many as unready ones
-/// might go; and all that have found no room for long. Returns how many of the former.
-fn give_up(tx: &mut Tx<'_>, look: &Look, may_go: usize) -> usize {
-    let (id, at) = (look.job.id, look.at);
-    let is_late = |former: &Former| look.rollout.restored_until_ms(former) <= look.now_ms;
-    let restore = &look.group().restore;
-    let ended = restore.iter().filter(|(_, former)| !former.lost && !is_late(former)).map(|(task, _)| *task);
-    let ended: Vec<u32> = ended.collect::<Vec<_>>().into_iter().rev().take(may_go).collect();
-    let given_up = |task: u32| ended.contains(&task) || restore.get(&task).is_some_and(is_late);
-    if restore.keys().any(|task| given_up(*task)) {
-        change(tx, id, |rollout| rollout.groups[at].restore.retain(|task, _| !given_up(*task)));
-        forget_failures(tx, (id, at), given_up);
-    }
-    ended.len()
-}
-
-/// Stops a run unless its budgets keep it. Of one that is not ready they lose nothing: who could not replace it could
-/// never mend what nobody of is healthy.
-fn stop_if_allowed(tx: &mut Tx<'_>, slot: u32) -> bool {
-    let run = tx.run(slot);
-    let may = !run.is_ready() || Disruptions::default().stop(tx, run).is_ok();
-    if may {
-        stop_run(tx, slot, StopCause::RolledOut);
-    }
-    may
 }
 
 /// Takes note of how far the rollout has come. One that waits for somebody is not late.
