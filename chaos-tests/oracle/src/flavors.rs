@@ -1,7 +1,9 @@
 //! What flavors are, and which ones jobs were told to have.
 
 use crate::facts::{Fact, Rules, Taken};
-use ohm_model::{AdmissionCheck, Command, EventKind, GroupSpec, JobId, Outcome, ResourceFlavor};
+use ohm_model::{
+    AdmissionCheck, Command, EventKind, GroupSpec, JobId, Operator, Outcome, Requirement, ResourceFlavor, SelectorTerm,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A flavor for each resource.
@@ -87,12 +89,20 @@ impl Flavors {
         names.into_iter().filter_map(|name| self.specs.get(name))
     }
 
-    /// Adds to a group what its flavors add to its filters; while they change, nothing.
+    /// Adds to a group what its flavors add to its filters; while they change, nothing. Where a flavor was
+    /// given another label since than the group asks for, no node has both.
     pub(crate) fn filter(&self, job: JobId, wish: &mut GroupSpec) {
         let name = wish.name.clone();
         for flavor in self.specs_of(job, &name).filter(|_| !self.is_changing) {
             for (label, value) in &flavor.node_labels {
-                wish.node_selector.entry(label.clone()).or_insert_with(|| value.clone());
+                if wish.node_selector.entry(label.clone()).or_insert_with(|| value.clone()) != value {
+                    let (key, values) = (label.clone(), vec![value.clone()]);
+                    let also = Requirement { key, operator: Operator::In, values };
+                    if wish.affinity.is_empty() {
+                        wish.affinity.push(SelectorTerm::default());
+                    }
+                    wish.affinity.iter_mut().for_each(|term| term.requirements.push(also.clone()));
+                }
             }
             wish.tolerations.extend(flavor.tolerations.iter().cloned());
         }

@@ -130,7 +130,9 @@ impl Ledger<'_> {
             let asked = [&wish.neighbours, &other.neighbours].into_iter().flatten();
             asked.filter(|asked| asked.is_about_own(&other.labels) || asked.is_about_own(&wish.labels))
         });
-        bears.next().is_none() && self.neighbourhoods.keeps_away(self.books, (job, group), wish, node).is_none()
+        bears.next().is_none()
+            && self.neighbourhoods.is_known(self.books, wish)
+            && self.neighbourhoods.keeps_away(self.books, (job, group), wish, node).is_none()
     }
 
     /// The nodes that take new tasks of a group.

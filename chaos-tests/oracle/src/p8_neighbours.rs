@@ -196,9 +196,18 @@ impl Neighbourhoods {
         let has_labels = asked.affinity.iter().all(|term| value(node, &term.topology_key).is_some());
         let near = |term: &&NeighbourTerm| before.iter().any(|there| is_together(there.node, node, &term.topology_key));
         let far = asked.affinity.iter().find(|term| !(near(term) || is_first && has_labels))?;
-        // Who was cut off may stand there again by now, or may have been all that was.
-        let may_stand = self.cut_off.iter().any(|((job, ..), _)| books.jobs.contains_key(job));
-        (!may_stand).then(|| format!("no task that it must be near stands in its {}", far.topology_key))
+        (!self.are_cut_off(books)).then(|| format!("no task that it must be near stands in its {}", far.topology_key))
+    }
+
+    /// Whether tasks are cut off: one may stand there again by now, or may have been all that somebody must be near.
+    fn are_cut_off(&self, books: &Books) -> bool {
+        self.cut_off.iter().any(|((job, ..), _)| books.jobs.contains_key(job))
+    }
+
+    /// Whether it is known of whom a group must be near where they stand.
+    pub(crate) fn is_known(&self, books: &Books, wish: &GroupSpec) -> bool {
+        let is_near_some = wish.neighbours.as_ref().is_some_and(|asked| !asked.affinity.is_empty());
+        !is_near_some || !self.are_cut_off(books)
     }
 
     /// Whether a term of `who` means the task `whom`.

@@ -62,9 +62,11 @@ pub(crate) fn unclaimed_repairs(cell: &Cell) -> Vec<Broken> {
 /// Nodes that are not in use although all is well with them. `names` are all there are.
 pub(crate) fn lost_nodes(cell: &Cell, names: &BTreeSet<&str>) -> Vec<Broken> {
     // What goes back may be gone already. One that booted again as it was taken back stays lost while runs that may
-    // live behind it are waited for.
+    // live behind it are waited for, and for as long as it may be idle after that.
     let is_gone = |node: NodeId, record: &NodeRecord| {
-        !names.contains(record.spec.name.as_str()) && cell.kept().on_node(node).next().is_some()
+        let is_waited_for = cell.kept().on_node(node).next().is_some();
+        let is_idle = ohm_cell::idle_until_ms(cell, record).is_some_and(|until_ms| until_ms > cell.now_ms());
+        !names.contains(record.spec.name.as_str()) && (is_waited_for || is_idle)
     };
     let staying = |node: NodeId, record: &NodeRecord| !record.release.is_on_its_way() && !is_gone(node, record);
     let unready =
