@@ -45,6 +45,7 @@ mod p7_restarts;
 mod p7_rollouts;
 mod p7_spares;
 mod p7_start_deadlines;
+mod p7_stop_delays;
 mod p7_taints;
 mod p8_brought;
 mod p8_flavors;
@@ -110,6 +111,7 @@ pub struct Oracle {
     wanted: wanted::Wanted,
     spares_first: p7_spares::SparesFirst,
     start_deadlines: p7_start_deadlines::StartDeadlines,
+    stop_delays: p7_stop_delays::StopDelays,
     taints: p7_taints::Taints,
     brought: p8_brought::Brought,
     held_queues: p8_held_queues::HeldQueues,
@@ -170,7 +172,7 @@ impl Oracle {
         self.note_commits(&taken);
         let wishes = self.wanted.entry_begins(&taken, applied);
         let facts = facts::facts(&taken, (applied, &wishes), &mut self.classes);
-        self.note_restarts(&taken, &facts);
+        self.note_restarts(at_ms, &taken, &facts);
         let broken = &mut self.broken;
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.namespaces.entry(index, &taken, &facts, broken);
@@ -233,17 +235,19 @@ impl Oracle {
         self.owed_room.note(fact, &self.books, &self.repairs);
     }
 
-    /// What may start again in place, and what nodes say of their probes, before an entry.
-    fn note_restarts(&mut self, taken: &[facts::Taken<'_>], facts: &[facts::Fact<'_>]) {
+    /// What may start again in place, what nodes say of their probes, and who waits for what leaves, before an entry.
+    fn note_restarts(&mut self, at_ms: u64, taken: &[facts::Taken<'_>], facts: &[facts::Fact<'_>]) {
         self.restarts.entry_begins(taken, facts);
         self.probed.entry_begins(taken);
+        self.stop_delays.entry_begins(at_ms, taken);
     }
 
-    /// Whether what starts again in place, and what is told of probes, is right.
+    /// Whether what starts again in place, what is told of probes, and when who leaves is stopped, is right.
     fn judge_restarts(&mut self, index: Index, fact: &facts::Fact<'_>) {
         let broken = &mut self.broken;
         self.restarts.watch(index, fact, (&self.books, &self.repairs), broken);
         self.probed.watch(index, fact, &self.books, broken);
+        self.stop_delays.watch(index, fact, &self.books, broken);
     }
 
     /// What queues keep back before an entry.
@@ -368,6 +372,7 @@ impl Oracle {
             usage: &self.usage,
             preemptions: &self.preemptions,
             budgets: &self.budgets,
+            rollouts: &self.rollouts,
             counted: Counted::default(),
         }
     }

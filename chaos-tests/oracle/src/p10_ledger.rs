@@ -11,6 +11,7 @@ use crate::p5_required_topology::RequiredTopology;
 use crate::p6_admission::Admissions;
 use crate::p7_budgets::BudgetBooks;
 use crate::p7_repairs::Repairs;
+use crate::p7_rollouts::RolloutBooks;
 use crate::p8_brought::Brought;
 use crate::p8_hard_constraints::objection;
 use crate::p8_neighbours::Neighbourhoods;
@@ -43,6 +44,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) usage: &'a UsageBooks,
     pub(crate) preemptions: &'a Preemptions,
     pub(crate) budgets: &'a BudgetBooks,
+    pub(crate) rollouts: &'a RolloutBooks,
     pub(crate) counted: Counted,
 }
 

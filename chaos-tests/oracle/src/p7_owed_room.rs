@@ -118,10 +118,11 @@ impl OwedRoom {
                 let found = is.entry(node).or_insert(0);
                 *found = kept.max(*found);
             }
-            // Nothing is owed to what backs off before it is placed again.
+            // Nothing is owed to what backs off before it is placed again, nor yet to what others are placed before.
             let backs_off =
                 ledger.waiting.groups_of(*job).map(|group| group.backing_off(ledger.waiting.now_ms).count());
-            let lost = ledger.repairs.lost_of(*job, 0).saturating_sub(backs_off.sum::<usize>() as u32);
+            let lost = ledger.repairs.lost_tasks(*job, 0).filter(|task| !ledger.rollouts.is_held((*job, 0, *task)));
+            let lost = (lost.count() as u32).saturating_sub(backs_off.sum::<usize>() as u32);
             let left = is.values().sum::<u32>();
             for (node, by) in self.new.iter().filter(|(node, by)| !self.changed.contains(node) && *by != job) {
                 let (had, has) = (was.get(node).copied().unwrap_or(0), is.get(node).copied().unwrap_or(0));

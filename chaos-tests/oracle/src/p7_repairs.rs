@@ -54,8 +54,13 @@ impl Repairs {
 
     /// How many tasks of a group are lost.
     pub(crate) fn lost_of(&self, job: JobId, group: u16) -> u32 {
+        self.lost_tasks(job, group).count() as u32
+    }
+
+    /// The tasks of a group that are lost.
+    pub(crate) fn lost_tasks(&self, job: JobId, group: u16) -> impl Iterator<Item = u32> {
         let lost = self.lost.get(&job).into_iter().flatten();
-        lost.filter(|((of, _), _)| *of == group).count() as u32
+        lost.filter(move |((of, _), _)| *of == group).map(|((_, task), _)| *task)
     }
 
     /// When the job lost something last.

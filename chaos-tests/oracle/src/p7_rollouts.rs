@@ -80,6 +80,16 @@ impl RolloutBooks {
         one == other || made(one).zip(made(other)).is_none_or(|(one, other)| one.is_made_as(other))
     }
 
+    /// Whether a lost task waits until others of its group, which are made of something else, are placed.
+    pub(crate) fn is_held(&self, (job, group, task): TaskKey) -> bool {
+        let aim = self.aims.get(&(job, group)).copied().unwrap_or(0);
+        let is_as_placed = match self.lost.get(&(job, group, task)) {
+            Some((was, _)) => self.is_same((job, group), *was, aim),
+            None => self.is_of_target(job, group, aim),
+        };
+        self.open.contains(&job) && !is_as_placed
+    }
+
     fn watch_event(&mut self, index: Index, (at_ms, kind): (u64, &EventKind), books: &Books, broken: &mut Vec<Broken>) {
         self.now_ms = self.now_ms.max(at_ms);
         match *kind {

@@ -24,6 +24,7 @@ mod rollouts;
 mod slices;
 mod spares;
 mod start_deadlines;
+mod stop_delays;
 mod strict_order;
 mod taints;
 mod turns;

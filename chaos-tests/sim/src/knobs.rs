@@ -3,7 +3,9 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use crate::workload::{Budgets, Lines, Namespaces, NeighbourRules, ProbedTasks, ReadyTimes, RolledServices, Subqueues};
+use crate::workload::{
+    Budgets, Lines, Namespaces, NeighbourRules, ProbedTasks, ReadyTimes, RolledServices, StopDelays, Subqueues,
+};
 use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -83,6 +85,8 @@ pub(crate) struct Knobs {
     pub(crate) budgets: Budgets,
     /// Whether services have strategies, and are changed while they run.
     pub(crate) rolled_services: RolledServices,
+    /// Whether services are left running for a while when they are told to stop.
+    pub(crate) stop_delays: StopDelays,
     /// How queues order, bound and hold their lines, and for how long jobs wait.
     pub(crate) lines: Lines,
     /// In which time queues have their jobs be ready.
@@ -143,6 +147,7 @@ impl Knobs {
             probed_tasks: ProbedTasks::default(),
             budgets: Budgets::default(),
             rolled_services: RolledServices::default(),
+            stop_delays: StopDelays::default(),
             lines: Lines::default(),
             ready_times: ReadyTimes::default(),
             subqueues: Subqueues::default(),
@@ -201,8 +206,9 @@ impl Knobs {
         let probed_tasks = if self.is_large() { ProbedTasks::default() } else { ProbedTasks::drawn(seed) };
         let budgets = if self.is_large() { Budgets::default() } else { Budgets::drawn(seed) };
         let rolled_services = if self.is_large() { RolledServices::default() } else { RolledServices::drawn(seed) };
+        let stop_delays = if self.is_large() { StopDelays::default() } else { StopDelays::drawn(seed) };
         let knobs = Knobs { lines, ready_times, subqueues, namespaces, neighbour_rules: rules, ..self };
-        Knobs { probed_tasks, budgets, rolled_services, ..knobs }
+        Knobs { probed_tasks, budgets, rolled_services, stop_delays, ..knobs }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

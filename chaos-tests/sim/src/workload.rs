@@ -11,6 +11,7 @@ mod probes;
 mod profiles;
 mod ready;
 mod rollouts;
+mod stop_delays;
 mod subqueues;
 
 pub(crate) use budgets::Budgets;
@@ -23,6 +24,7 @@ pub(crate) use probes::ProbedTasks;
 pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 pub(crate) use ready::ReadyTimes;
 pub(crate) use rollouts::RolledServices;
+pub(crate) use stop_delays::StopDelays;
 pub(crate) use subqueues::Subqueues;
 
 use crate::faults::Change;

@@ -60,7 +60,7 @@ pub use state::budgets::states::{BudgetState, budget, budget_name, budget_state,
 pub use state::classes::{Classes, NodeClass};
 pub use state::conditions::StandingCondition;
 pub use state::drain::Drain;
-pub use state::endpoints::{Endpoint, endpoints};
+pub use state::endpoints::{Endpoint, endpoints, stop_delay_ms};
 pub use state::flaps::{FLAP_WINDOW_MS, FLAPS_MAX, Flaps, HOLD_DOWN_MAX_MS, HOLD_DOWN_MS};
 pub use state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors};
 pub use state::health::RunHealth;

@@ -1,7 +1,7 @@
 //! What a node should run, worked out from the cell: the whole set, each time.
 
 use ohm_agent::{Launch, PEERS_BYTES_MAX, PeersNotice, WantedRun, WantedSet};
-use ohm_cell::{Cell, Job, Run};
+use ohm_cell::{Cell, Job, Run, stop_delay_ms};
 use ohm_model::{Index, JobId, NodeId, Probes, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,6 +66,7 @@ impl Launches {
             run,
             started: true,
             stop: false,
+            stop_delay_ms: 0,
             grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,
@@ -93,7 +94,18 @@ impl Launches {
         let launch = is_to_start.then(|| self.launch(cell, job, made));
         let launch = launch.filter(|launch| fits(&mut room.groups, &mut room.bytes, made, launch.bytes()));
         let (ready, grace_ms_max) = (run.is_ready(), job.grace_ms_max);
-        Some(WantedRun { run: run.run, started, stop, grace_ms_max, devices, peers, probes, ready, launch })
+        Some(WantedRun {
+            run: run.run,
+            started,
+            stop,
+            stop_delay_ms: if stop { stop_delay_ms(job, run) } else { 0 },
+            grace_ms_max,
+            devices,
+            peers,
+            probes,
+            ready,
+            launch,
+        })
     }
 
     /// What a run that was started is told of its peers, if they are other ones than it was started with.

@@ -184,6 +184,7 @@ fn agents_down(answer: BeatAnswer, read: ReadLog) -> Vec<agent_down::Kind> {
         run,
         started: false,
         stop: false,
+        stop_delay_ms: 0,
         grace_ms_max: None,
         devices,
         peers: None,

@@ -219,6 +219,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     stage.knobs.probed_tasks.settle(&mut job);
     stage.knobs.budgets.settle(&mut job);
     stage.knobs.rolled_services.settle(&mut job);
+    stage.knobs.stop_delays.settle(&mut job);
     job
 }
 

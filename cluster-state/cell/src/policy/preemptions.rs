@@ -53,8 +53,8 @@ pub(crate) const SLACK_MS: u64 = 30_000;
 /// Until when at most what these victims give back is kept, in stamped time.
 pub fn kept_until_ms(cell: &Cell, victims: &[Victim]) -> u64 {
     let jobs = victims.iter().filter_map(|victim| cell.jobs.get(victim.job));
-    let grace_ms = jobs.flat_map(|job| &job.spec.groups).map(|group| group.task.grace_ms).max();
-    cell.now_ms.saturating_add(grace_ms.unwrap_or(0)).saturating_add(SLACK_MS)
+    let stops_ms = jobs.flat_map(|job| &job.spec.groups).map(|group| group.task.stops_within_ms()).max();
+    cell.now_ms.saturating_add(stops_ms.unwrap_or(0)).saturating_add(SLACK_MS)
 }
 
 /// Stops the victims of a transaction for its job; the judge has allowed it.

@@ -4,7 +4,8 @@ use crate::cell::Cell;
 use crate::state::budgets::health::is_healthy;
 use crate::state::jobs::Job;
 use crate::state::nodes::NodeRecord;
-use ohm_model::HostPort;
+use crate::state::runs::Run;
+use ohm_model::{HostPort, StopCause};
 
 /// A task that can be reached.
 #[derive(Clone, Copy, Debug)]
@@ -29,4 +30,16 @@ pub fn endpoints<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<Item = Endpo
         let (node, shape) = (cell.nodes.get(run.node)?, cell.shapes.get(run.shape)?);
         Some(Endpoint { group, task: run.run.task.task.0, node, ports: &shape.ports })
     })
+}
+
+/// How long a run that is told to stop goes on before its signal, so that whoever still finds it among the endpoints is
+/// served. None where nobody could, where somebody is in a hurry, and where its time is over: its node ends that by
+/// itself.
+pub fn stop_delay_ms(job: &Job, run: &Run) -> u64 {
+    let is_due = job.grace_ms_max.is_some() || run.stop == Some(StopCause::DeadlineExceeded);
+    if is_due || !run.is_ready() {
+        0
+    } else {
+        job.content(usize::from(run.run.task.group.0), run.revision).task.stop_delay_ms
+    }
 }

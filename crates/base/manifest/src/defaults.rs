@@ -8,6 +8,15 @@ pub(crate) const GROUP_NAME: &str = "main";
 /// Between the polite signal and the kill, unless the group says otherwise.
 pub(crate) const GRACE_MS: u64 = 10_000;
 
+/// Between leaving the endpoints and the polite signal, for tasks that can be reached by ports.
+pub(crate) const STOP_DELAY_MS: u64 = 2_000;
+
+/// Between leaving the endpoints and the polite signal, unless the group says otherwise: whom nobody finds by a
+/// port has nobody to wait for.
+pub(crate) fn stop_delay_ms(has_ports: bool) -> u64 {
+    if has_ports { STOP_DELAY_MS } else { 0 }
+}
+
 /// The class of a job that names none.
 pub(crate) fn class(asks_for_topology: bool) -> Class {
     if asks_for_topology { Class::TAS } else { Class::BATCH }

@@ -67,6 +67,7 @@
 //! | `command`, `args` | lists of words: the program and its arguments | none |
 //! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
 //! | `workingDir` | where tasks start | the run's own folder |
+//! | `stopDelaySeconds` | from the end as an endpoint to the polite signal; a day at most | 2 with `ports`, else 0 |
 //! | `terminationGracePeriodSeconds` | between the polite signal and the kill; a day at most | 10 |
 //! | `startupProbe`, `readinessProbe` | as in Kubernetes: `exec`, `httpGet` or `tcpSocket`, times, thresholds | none |
 //! | `livenessProbe` | the same; it and `startupProbe` have a `terminationGracePeriodSeconds` | none |

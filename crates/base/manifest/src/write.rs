@@ -137,6 +137,8 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         command: &group.task.command,
         env: group.task.env.iter().map(|(name, value)| Variable { name, value }).collect(),
         working_dir: &group.task.working_dir,
+        stop_delay_seconds: other(group.task.stop_delay_ms, defaults::stop_delay_ms(!group.ports.is_empty()))
+            .map(seconds),
         termination_grace_period_seconds: other(group.task.grace_ms, defaults::GRACE_MS).map(seconds),
         startup_probe: probes::probe(group, ProbeKind::Startup),
         readiness_probe: probes::probe(group, ProbeKind::Readiness),
@@ -310,6 +312,8 @@ struct Group<'j> {
     env: Vec<Variable<'j>>,
     #[serde(skip_serializing_if = "is_default")]
     working_dir: &'j str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_delay_seconds: Option<Amount>,
     #[serde(skip_serializing_if = "Option::is_none")]
     termination_grace_period_seconds: Option<Amount>,
     #[serde(skip_serializing_if = "Option::is_none")]

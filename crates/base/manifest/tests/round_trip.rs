@@ -231,11 +231,12 @@ fn task() -> impl Strategy<Value = TaskSpec> {
     ];
     let env = btree_map("[A-Z_]([A-Z0-9_]{0,6})", words(), 0..4).prop_map(|env| env.into_iter().collect());
     let times = prop_oneof![Just(0), 0..100_000u64, (0..100u64).prop_map(|seconds| seconds * 1000)];
-    (command, env, words(), times.clone(), times, (0..=255i32, probes())).prop_map(
-        |(command, env, working_dir, grace_ms, sim_duration_ms, (sim_exit_code, probes))| TaskSpec {
+    (command, env, words(), (times.clone(), times.clone()), times, (0..=255i32, probes())).prop_map(
+        |(command, env, working_dir, (stop_delay_ms, grace_ms), sim_duration_ms, (sim_exit_code, probes))| TaskSpec {
             command,
             env,
             working_dir,
+            stop_delay_ms,
             grace_ms,
             probes,
             sim_duration_ms,

@@ -352,6 +352,8 @@ pub struct TaskSpec {
     pub env: Vec<(String, String)>,
     /// Where it starts; the run's own folder when empty.
     pub working_dir: String,
+    /// Between leaving the endpoints of its job and the polite signal; at most [`crate::GRACE_MS_MAX`].
+    pub stop_delay_ms: u64,
     /// Between the polite signal and the kill; at most [`crate::GRACE_MS_MAX`].
     pub grace_ms: u64,
     /// How its node finds out whether it has started, is ready and is well; nothing where it does not look.
@@ -360,4 +362,11 @@ pub struct TaskSpec {
     pub sim_duration_ms: u64,
     /// On `sim` nodes: the exit code it ends with.
     pub sim_exit_code: i32,
+}
+
+impl TaskSpec {
+    /// How long a task that is told to stop may run on.
+    pub fn stops_within_ms(&self) -> u64 {
+        self.stop_delay_ms.saturating_add(self.grace_ms)
+    }
 }

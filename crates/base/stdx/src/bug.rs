@@ -117,6 +117,8 @@ pub enum Bug {
     RolloutBelow,
     /// What is lost while a rollout is under way is placed again as its target.
     RestoreAsTarget,
+    /// What is told to stop gets its signal at once.
+    StopAtOnce,
     /// Planners and the judge see half of what is left of a quota.
     HideQuota,
     /// Where room is held for others, the whole node is.
@@ -184,7 +186,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 83] = [
+    pub const ALL: [Bug; 84] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -238,6 +240,7 @@ impl Bug {
         Bug::IgnoreBudget,
         Bug::RolloutBelow,
         Bug::RestoreAsTarget,
+        Bug::StopAtOnce,
         Bug::HideQuota,
         Bug::HoldTooMuch,
         Bug::StartLate,

@@ -33,6 +33,7 @@ mod servers;
 mod shares;
 mod shutdown;
 mod spares;
+mod stop_delays;
 mod strangers;
 mod submit;
 mod survivors;

@@ -127,15 +127,15 @@ impl AgentCore {
 
     /// The next moment at which `Tick` has something to do.
     pub fn due_ms(&self) -> Option<u64> {
-        let probes_ms = self.runs.probes_due_ms();
+        let runs_ms = self.runs.due_ms();
         if !self.connected || !self.attached {
-            return probes_ms.filter(|_| !matches!(self.registration, Registration::Superseded));
+            return runs_ms.filter(|_| !matches!(self.registration, Registration::Superseded));
         }
         match self.registration {
-            Registration::Outside { due_ms, .. } => Some(probes_ms.map_or(due_ms, |probes_ms| probes_ms.min(due_ms))),
+            Registration::Outside { due_ms, .. } => Some(runs_ms.map_or(due_ms, |runs_ms| runs_ms.min(due_ms))),
             Registration::Inside { incarnation, .. } => {
                 let others_ms = self.outbox.due_ms().into_iter().chain(self.conditions.due_ms(incarnation));
-                Some(others_ms.chain(probes_ms).fold(self.beats.due_ms(), u64::min))
+                Some(others_ms.chain(runs_ms).fold(self.beats.due_ms(), u64::min))
             }
             Registration::Superseded => None,
         }
@@ -171,6 +171,9 @@ impl AgentCore {
             AgentInput::Checked { kind, finding } => self.conditions.take(kind, finding),
             AgentInput::Tick => {}
         }
+        let mut actions = Vec::new();
+        self.runs.stop_left(now_ms, &mut actions);
+        self.act(now_ms, actions, out);
         out.extend(self.runs.send_probes(now_ms).into_iter().map(AgentEffect::Probe));
         self.send_due(now_ms, out);
     }
@@ -266,7 +269,7 @@ impl AgentCore {
     fn apply_wanted(&mut self, now_ms: u64, set: WantedSet, out: &mut Vec<AgentEffect>) {
         let may_start = self.may_start(now_ms);
         let mut actions = Vec::new();
-        self.runs.want(set.index, set.runs, may_start, &mut actions);
+        self.runs.want((now_ms, set.index), set.runs, may_start, &mut actions);
         self.act(now_ms, actions, out);
     }
 
@@ -275,7 +278,7 @@ impl AgentCore {
         out.extend(self.beats.on_answer(incarnation, answer).map(AgentEffect::WriteLease));
         if self.may_start(now_ms) {
             let mut actions = Vec::new();
-            self.runs.start_waiting(&mut actions);
+            self.runs.start_waiting(now_ms, &mut actions);
             self.act(now_ms, actions, out);
         }
     }
@@ -291,16 +294,16 @@ impl AgentCore {
             RunnerEvent::Found { lease, live, exits } => {
                 lease.into_iter().for_each(|file| self.beats.adopt(file));
                 self.attached = true;
-                let (has_set, may_start) = (self.wanted_index.is_some(), self.may_start(now_ms));
-                self.runs.found(live, exits, has_set, may_start, &mut actions);
+                let has_set = (self.wanted_index.is_some(), self.may_start(now_ms));
+                self.runs.found(now_ms, (live, exits), has_set, &mut actions);
             }
             RunnerEvent::Started { run, pid } => self.runs.started(now_ms, run, pid, &mut actions),
             RunnerEvent::StartFailed { run, message } => {
-                self.runs.ended(run, Exit::StartFailed, message, &mut actions);
+                self.runs.ended((now_ms, run), Exit::StartFailed, message, &mut actions);
             }
-            RunnerEvent::Exited { run, exit } => self.runs.ended(run, exit, String::new(), &mut actions),
+            RunnerEvent::Exited { run, exit } => self.runs.ended((now_ms, run), exit, String::new(), &mut actions),
             RunnerEvent::Probed { run, kind, number, result } => {
-                self.runs.probed(run, (kind, number), result, &mut actions);
+                self.runs.probed((now_ms, run), (kind, number), result, &mut actions);
             }
         }
         self.act(now_ms, actions, out);

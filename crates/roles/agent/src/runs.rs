@@ -1,5 +1,6 @@
 //! The runs of one node: what the cell wants of them, what the runner says of them, and the step from one to the other.
 
+mod leaving;
 mod probed;
 
 use crate::probes::{Probing, Told};
@@ -30,7 +31,7 @@ pub(crate) enum Action {
 /// What its probes find unhealthy is stopped as what is wanted no more.
 ///
 /// ```text
-///            Start              Started             Stop
+///            Start              Started      Stop, after its delay
 ///  Waiting ────────▶ Starting ──────────▶ Running ────────▶ Stopping
 ///     │  ▲              │ │ └──────────────Stop──────────────▶ │
 ///     │  └─runner lost──┘ │                  │                 │
@@ -61,6 +62,8 @@ struct LocalRun {
     phase: Phase,
     wish: Wish,
     grace_ms: u64,
+    /// When it gets the polite signal, where it is to stop.
+    leaves_ms: Option<u64>,
     /// How far the cell knows of the present phase.
     told: Told,
     /// A digest of the peers it knows of; nothing when an earlier agent process has told it.
@@ -76,6 +79,8 @@ pub(crate) struct Runs {
     waiting: usize,
     /// When which run is to be probed.
     probe_times: BTreeSet<(u64, RunRef)>,
+    /// When which run that is to stop gets its signal.
+    leave_times: BTreeSet<(u64, RunRef)>,
     /// Of the last probe that was sent.
     probe_number: u64,
 }
@@ -99,14 +104,25 @@ impl Runs {
         self.waiting = 0;
     }
 
+    /// When anything is to be done about a run that nobody says.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.probes_due_ms().into_iter().chain(self.leaves_due_ms()).min()
+    }
+
     /// Takes a newer wanted set.
-    pub(crate) fn want(&mut self, index: Index, set: Vec<WantedRun>, may_start: bool, out: &mut Vec<Action>) {
+    pub(crate) fn want(
+        &mut self,
+        (now_ms, index): (u64, Index),
+        set: Vec<WantedRun>,
+        may_start: bool,
+        out: &mut Vec<Action>,
+    ) {
         let mut wanted: BTreeMap<RunRef, WantedRun> = set.into_iter().map(|wanted| (wanted.run, wanted)).collect();
         for (run, local) in &mut self.runs {
             match wanted.remove(run) {
                 Some(wanted) => {
                     let grace_ms = local.grace_ms;
-                    local.renew(index, &wanted);
+                    local.renew((now_ms, index), &wanted);
                     local.tell_peers(&wanted, out);
                     if matches!(local.phase, Phase::Stopping) && local.grace_ms < grace_ms {
                         out.push(Action::Stop { run: *run, grace_ms: local.grace_ms });
@@ -121,24 +137,24 @@ impl Runs {
                 self.runs.insert(run, local);
             }
         }
-        self.settle(may_start, out);
+        self.settle(now_ms, may_start, out);
         self.plan_all_probes();
+        self.plan_leaves();
     }
 
     /// Starts what waits, when a lease has come.
-    pub(crate) fn start_waiting(&mut self, out: &mut Vec<Action>) {
+    pub(crate) fn start_waiting(&mut self, now_ms: u64, out: &mut Vec<Action>) {
         if self.waiting > 0 {
-            self.settle(true, out);
+            self.settle(now_ms, true, out);
         }
     }
 
     /// Takes all that the runner knows: it is the whole truth about what lives.
     pub(crate) fn found(
         &mut self,
-        live: Vec<FoundRun>,
-        exits: Vec<FoundExit>,
-        has_set: bool,
-        may_start: bool,
+        now_ms: u64,
+        (live, exits): (Vec<FoundRun>, Vec<FoundExit>),
+        (has_set, may_start): (bool, bool),
         out: &mut Vec<Action>,
     ) {
         let wish = if has_set { Wish::Gone } else { Wish::Unknown };
@@ -154,8 +170,9 @@ impl Runs {
         for (run, FoundRun { pid, started_ms, grace_ms, .. }) in alive {
             self.runs.insert(run, LocalRun::adopted(Phase::Running { pid, started_ms }, wish, grace_ms));
         }
-        self.settle(may_start, out);
+        self.settle(now_ms, may_start, out);
         self.plan_all_probes();
+        self.plan_leaves();
     }
 
     /// The runner started `run`.
@@ -166,17 +183,17 @@ impl Runs {
             let probes = order.probes();
             local.begin_probes(probes, now_ms);
             local.phase = Phase::Running { pid, started_ms: now_ms };
-            self.settle_one(run, false, out);
+            self.settle_one((now_ms, run), false, out);
             self.plan_probes(run);
         }
     }
 
     /// Nothing of `run` lives any more, the runner says.
-    pub(crate) fn ended(&mut self, run: RunRef, exit: Exit, message: String, out: &mut Vec<Action>) {
+    pub(crate) fn ended(&mut self, (now_ms, run): (u64, RunRef), exit: Exit, message: String, out: &mut Vec<Action>) {
         match self.runs.get_mut(&run) {
             Some(local) => {
                 local.end(exit, message);
-                self.settle_one(run, false, out);
+                self.settle_one((now_ms, run), false, out);
             }
             None => out.push(Action::Forget(run)),
         }
@@ -197,19 +214,19 @@ impl Runs {
         }
     }
 
-    fn settle(&mut self, may_start: bool, out: &mut Vec<Action>) {
+    fn settle(&mut self, now_ms: u64, may_start: bool, out: &mut Vec<Action>) {
         self.waiting = 0;
         self.runs.retain(|&run, local| {
-            let keep = local.settle(run, may_start, out);
+            let keep = local.settle((now_ms, run), may_start, out);
             self.waiting += usize::from(keep && matches!(local.phase, Phase::Waiting(_)));
             keep
         });
     }
 
     /// As `settle`, for a run that does not wait.
-    fn settle_one(&mut self, run: RunRef, may_start: bool, out: &mut Vec<Action>) {
+    fn settle_one(&mut self, (now_ms, run): (u64, RunRef), may_start: bool, out: &mut Vec<Action>) {
         if let Some(local) = self.runs.get_mut(&run)
-            && !local.settle(run, may_start, out)
+            && !local.settle((now_ms, run), may_start, out)
         {
             self.runs.remove(&run);
         }
@@ -227,16 +244,17 @@ impl LocalRun {
             (false, false) => Phase::Waiting(wanted.order()?),
         };
         let peers = wanted.launch.as_ref().map(|launch| digest(&launch.peers));
-        Some(LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers, probing: None })
+        Some(LocalRun { phase, wish, grace_ms, leaves_ms: None, told: Told::Nothing, peers, probing: None })
     }
 
     fn adopted(phase: Phase, wish: Wish, grace_ms: u64) -> Self {
-        LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers: None, probing: None }
+        LocalRun { phase, wish, grace_ms, leaves_ms: None, told: Told::Nothing, peers: None, probing: None }
     }
 
     /// Takes what a newer set says of this run. What was accepted before, and is still not shown, is told again.
-    fn renew(&mut self, index: Index, wanted: &WantedRun) {
+    fn renew(&mut self, (now_ms, index): (u64, Index), wanted: &WantedRun) {
         self.wish = if wanted.stop { Wish::Stop } else { Wish::Run };
+        self.renew_leave(now_ms, wanted);
         self.grace_ms = wanted.launch.as_ref().map_or(self.grace_ms, |launch| launch.task.grace_ms);
         self.grace_ms = wanted.grace_ms_max.map_or(self.grace_ms, |max_ms| self.grace_ms.min(max_ms));
         let shown = match self.phase {
@@ -292,7 +310,7 @@ impl LocalRun {
     }
 
     /// The one place where wish and phase meet. Says whether the run is still of interest.
-    fn settle(&mut self, run: RunRef, may_start: bool, out: &mut Vec<Action>) -> bool {
+    fn settle(&mut self, (now_ms, run): (u64, RunRef), may_start: bool, out: &mut Vec<Action>) -> bool {
         match (&self.phase, self.wish) {
             (Phase::Waiting(_), Wish::Gone) => return false,
             (Phase::Waiting(_), Wish::Stop) => self.end(Exit::NeverStarted, String::new()),
@@ -301,6 +319,7 @@ impl LocalRun {
                 self.phase = Phase::Starting(wanted.clone());
                 out.push(Action::Start(wanted));
             }
+            (Phase::Running { .. }, Wish::Stop) if self.runs_on(now_ms) => {}
             (Phase::Starting(_) | Phase::Running { .. }, Wish::Stop | Wish::Gone) => {
                 self.phase = Phase::Stopping;
                 out.push(Action::Stop { run, grace_ms: self.grace_ms });

@@ -64,6 +64,8 @@ pub struct WantedRun {
     pub started: bool,
     /// It is to be stopped; it stays in the set until its end was reported.
     pub stop: bool,
+    /// How long it runs on, once it is to be stopped, before the polite signal.
+    pub stop_delay_ms: u64,
     /// It has no more than this from the polite signal on, whatever its task asks for.
     pub grace_ms_max: Option<u64>,
     /// Which devices it was given: a mask of the node's devices by resource name.
@@ -144,6 +146,7 @@ struct MessageRun {
     run: RunRef,
     started: bool,
     stop: bool,
+    stop_delay_ms: u64,
     grace_ms_max: Option<u64>,
     devices: BTreeMap<String, u64>,
     launch: Option<u32>,
@@ -187,6 +190,7 @@ impl Serialize for WantedSet {
             run: run.run,
             started: run.started,
             stop: run.stop,
+            stop_delay_ms: run.stop_delay_ms,
             grace_ms_max: run.grace_ms_max,
             devices: run.devices.clone(),
             launch: run.launch.as_ref().map(|launch| launches.number(launch)),
@@ -210,6 +214,7 @@ impl<'de> Deserialize<'de> for WantedSet {
                 run: run.run,
                 started: run.started,
                 stop: run.stop,
+                stop_delay_ms: run.stop_delay_ms,
                 grace_ms_max: run.grace_ms_max,
                 devices: run.devices,
                 peers: shared::<_, D::Error>(&notices, run.notice, "peers")?,

@@ -223,9 +223,10 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     if (0..group.ports.len()).any(|at| group.ports[at].port == 0 || meets(at)) {
         return invalid("ports", "each must be 1 to 65535 and named once".into());
     }
-    if group.task.grace_ms > GRACE_MS_MAX {
-        let problem = format!("{} ms; at most {GRACE_MS_MAX} (a day) are possible", group.task.grace_ms);
-        return invalid("terminationGracePeriodSeconds", problem);
+    let (delay_ms, grace_ms) = (group.task.stop_delay_ms, group.task.grace_ms);
+    let stops = [("stopDelaySeconds", delay_ms), ("terminationGracePeriodSeconds", grace_ms)];
+    if let Some((name, span_ms)) = stops.into_iter().find(|(_, span_ms)| *span_ms > GRACE_MS_MAX) {
+        return invalid(name, format!("{span_ms} ms; at most {GRACE_MS_MAX} (a day) are possible"));
     }
     if let Some((probe, field, problem)) = group.task.probes.as_ref().and_then(|probes| probes.problem()) {
         let name = if field.is_empty() { probe.to_string() } else { format!("{probe}.{field}") };

@@ -44,6 +44,7 @@ pub(super) const TEMPLATE_FIELDS: &[&str] = &[
     "args",
     "env",
     "workingDir",
+    "stopDelaySeconds",
     "terminationGracePeriodSeconds",
     "startupProbe",
     "readinessProbe",
@@ -175,23 +176,30 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         }
         command.extend(at.list(cx, |cx, at| at.text(cx)));
     }
-    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| {
-        let grace_ms = at.thousandths(cx).and_then(|grace| u64::try_from(grace).ok())?;
-        if grace_ms > GRACE_MS_MAX {
-            at.rule(cx, format!("must be at most {} (a day)", GRACE_MS_MAX / 1000));
-        }
-        Some(grace_ms)
-    });
+    let stop_delay_ms = seconds_of_stop(cx, fields, "stopDelaySeconds");
+    let grace_ms = seconds_of_stop(cx, fields, "terminationGracePeriodSeconds");
+    let has_ports = fields.get("ports").is_some_and(|at| !at.is_empty_list());
     let sim = fields.get("sim").and_then(|at| sim(cx, at)).unwrap_or((0, 0));
     TaskSpec {
         command,
         env: fields.list(cx, "env", env),
         working_dir: fields.text(cx, "workingDir").unwrap_or_default(),
+        stop_delay_ms: stop_delay_ms.unwrap_or(defaults::stop_delay_ms(has_ports)),
         grace_ms: grace_ms.unwrap_or(defaults::GRACE_MS),
         probes: probes(cx, fields),
         sim_duration_ms: sim.0,
         sim_exit_code: sim.1,
     }
+}
+
+/// A part of the time that a task takes to stop, in milliseconds.
+fn seconds_of_stop(cx: &mut Context, fields: &Fields<'_>, name: &'static str) -> Option<u64> {
+    let at = fields.get(name)?;
+    let span_ms = at.thousandths(cx).and_then(|span| u64::try_from(span).ok())?;
+    if span_ms > GRACE_MS_MAX {
+        at.rule(cx, format!("must be at most {} (a day)", GRACE_MS_MAX / 1000));
+    }
+    Some(span_ms)
 }
 
 fn env(cx: &mut Context, at: At<'_>) -> Option<(String, String)> {

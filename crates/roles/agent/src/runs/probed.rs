@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 impl Runs {
     /// When a probe is due.
-    pub(crate) fn probes_due_ms(&self) -> Option<u64> {
+    pub(super) fn probes_due_ms(&self) -> Option<u64> {
         self.probe_times.first().map(|(due_ms, _)| *due_ms)
     }
 
@@ -33,7 +33,7 @@ impl Runs {
     /// The result of a probe.
     pub(crate) fn probed(
         &mut self,
-        run: RunRef,
+        (now_ms, run): (u64, RunRef),
         (kind, number): (ProbeKind, u64),
         result: ProbeResult,
         out: &mut Vec<Action>,
@@ -46,7 +46,7 @@ impl Runs {
         if let Some((_, Some(grace_ms))) = probing.unhealthy() {
             local.grace_ms = grace_ms;
         }
-        self.settle_one(run, false, out);
+        self.settle_one((now_ms, run), false, out);
         self.plan_probes(run);
     }
 

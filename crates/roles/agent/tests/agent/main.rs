@@ -34,6 +34,7 @@ fn wanted(task: u32, duration_ms: u64) -> WantedRun {
         run: run(task),
         started: false,
         stop: false,
+        stop_delay_ms: 0,
         grace_ms_max: None,
         devices: Default::default(),
         peers: None,
@@ -299,6 +300,45 @@ fn a_shorter_grace_hurries_what_stops_already() {
     node.want(1, 14, vec![stop(Some(0))]);
     node.want(1, 15, vec![stop(Some(0))]);
     assert_eq!(node.stops, [50, 0]);
+}
+
+#[test]
+fn what_is_to_stop_runs_on_for_its_delay() {
+    let mut node = Node::ready();
+    node.want(1, 10, vec![wanted(0, 0), wanted(1, 0)]);
+    node.pass(10);
+    node.accept_reports(11);
+    let stop = |task, stop_delay_ms| WantedRun { started: true, stop: true, stop_delay_ms, ..wanted(task, 0) };
+    node.want(1, 12, vec![stop(0, 500), stop(1, 500)]);
+    node.pass(300);
+    assert_eq!((node.live(), node.stops.len()), (vec![run(0), run(1)], 0));
+    node.want(1, 13, vec![stop(0, 500), stop(1, 0)]);
+    assert_eq!(node.stops, [50], "a shorter delay ends it at once");
+    node.pass(190);
+    assert_eq!(node.stops, [50], "a longer one changes nothing");
+    node.pass(20);
+    assert_eq!(node.stops, [50, 50]);
+    node.pass(60);
+    assert_eq!(node.live(), []);
+}
+
+#[test]
+fn what_is_wanted_again_or_by_nobody_waits_for_no_delay() {
+    let mut node = Node::ready();
+    node.want(1, 10, vec![wanted(0, 0), wanted(1, 0)]);
+    node.pass(10);
+    node.accept_reports(11);
+    let stop = |task| WantedRun { started: true, stop: true, stop_delay_ms: 500, ..wanted(task, 0) };
+    node.want(1, 12, vec![stop(0), stop(1)]);
+    node.want(1, 13, vec![WantedRun { started: true, ..wanted(0, 0) }]);
+    assert_eq!(node.stops, [50], "no set wants it any more");
+    node.pass(600);
+    assert_eq!(node.live(), [run(0)]);
+    node.want(1, 14, vec![stop(0)]);
+    node.pass(400);
+    assert_eq!(node.live(), [run(0)], "its delay began anew");
+    node.pass(200);
+    assert_eq!(node.live(), []);
 }
 
 #[test]

@@ -220,6 +220,7 @@ impl Cell {
             run,
             started: state.started,
             stop: state.stop,
+            stop_delay_ms: 0,
             grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,

@@ -138,6 +138,7 @@ impl Server {
             run,
             started: false,
             stop: false,
+            stop_delay_ms: 0,
             grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,

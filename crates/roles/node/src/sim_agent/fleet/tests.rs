@@ -72,6 +72,7 @@ fn wanted(run: RunRef) -> WantedSet {
         run,
         started: false,
         stop: false,
+        stop_delay_ms: 0,
         grace_ms_max: None,
         devices: BTreeMap::new(),
         peers: None,
