@@ -65,7 +65,7 @@
 //! | `disruptionBudget` | `minAvailable` or `maxUnavailable` of its tasks, as of a Budget | none |
 //! | `placeWith` | groups with the same word are placed in one domain | none |
 //! | `command`, `args` | lists of words: the program and its arguments | none |
-//! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
+//! | `env` | list of `name`, `value`, which may hold `$(OHM_RANK)` and the like; names with `OHM_` are Ohm's | none |
 //! | `workingDir` | where tasks start | the run's own folder |
 //! | `terminationGracePeriodSeconds` | between the polite signal and the kill; a day at most | 10 |
 //! | `startupProbe`, `readinessProbe` | as in Kubernetes: `exec`, `httpGet` or `tcpSocket`, times, thresholds | none |
