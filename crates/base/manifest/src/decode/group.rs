@@ -175,13 +175,7 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         }
         command.extend(at.list(cx, |cx, at| at.text(cx)));
     }
-    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| {
-        let grace_ms = at.thousandths(cx).and_then(|grace| u64::try_from(grace).ok())?;
-        if grace_ms > GRACE_MS_MAX {
-            at.rule(cx, format!("must be at most {} (a day)", GRACE_MS_MAX / 1000));
-        }
-        Some(grace_ms)
-    });
+    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| grace_ms(cx, at));
     let sim = fields.get("sim").and_then(|at| sim(cx, at)).unwrap_or((0, 0));
     TaskSpec {
         command,
@@ -192,6 +186,15 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         sim_duration_ms: sim.0,
         sim_exit_code: sim.1,
     }
+}
+
+/// A `terminationGracePeriodSeconds`.
+pub(crate) fn grace_ms(cx: &mut Context, at: At<'_>) -> Option<u64> {
+    let grace_ms = at.thousandths(cx).and_then(|grace| u64::try_from(grace).ok())?;
+    if grace_ms > GRACE_MS_MAX {
+        at.rule(cx, format!("must be at most {} (a day)", GRACE_MS_MAX / 1000));
+    }
+    Some(grace_ms)
 }
 
 fn env(cx: &mut Context, at: At<'_>) -> Option<(String, String)> {
