@@ -11,10 +11,11 @@ use ohm_manifest::{
 
 const NAMES: [&str; 4] = ["a.yaml", "a.json", "a", "a.yml"];
 /// Documents of tests, examples and other projects' manuals.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     include_str!("../../../../crates/base/manifest/tests/cases/job.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/cell.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/files.txt"),
+    include_str!("../../../../crates/base/manifest/tests/cases/kubernetes.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/profiles.txt"),
     include_str!("../../../../crates/base/manifest/tests/cases/preemption.txt"),
 ];

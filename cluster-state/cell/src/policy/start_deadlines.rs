@@ -72,7 +72,6 @@ fn arm(tx: &mut Tx<'_>, id: JobId) {
 /// Whether the job has a start deadline, and waits.
 pub(crate) fn waits(job: &Job) -> bool {
     let may = job.spec.pending_timeout_seconds > 0 && job.state == JobState::Active && job.pending() > 0;
-    let is_idle =
-        |job: &Job| job.groups.iter().all(|group| group.backing_off + group.held == 0 && group.moving.is_empty());
+    let is_idle = |job: &Job| job.groups.iter().all(|group| group.backing_off == 0 && group.moving.is_empty());
     may && job.live() == 0 && !job.readiness.backs_off() && is_idle(job)
 }

@@ -38,7 +38,8 @@ const fn operation(
 
 const SUBMIT: &[Operation] = &[operation(
     "post",
-    "Submit documents: YAML, JSON, or NDJSON of any length. One verdict per document; 422 if any was refused",
+    "Submit documents, of Ohm or of Kubernetes: YAML, JSON, or NDJSON of any length. One verdict per document; 422 if any \
+     was refused",
     &[
         ("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists"),
         ("replace", "boolean", "forget finished jobs of the same names first, so that they run again"),

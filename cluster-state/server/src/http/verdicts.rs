@@ -1,7 +1,7 @@
 //! Verdicts on single documents.
 
 use ohm_cell::Cell;
-use ohm_manifest::{Content, Document, DocumentError, Position};
+use ohm_manifest::{Content, Document, DocumentError, NamedKind, Position};
 use ohm_model::{JobOutcome, Outcome, Refusal};
 use ohm_wire::api::{DocumentVerdict, ProblemView, VerdictKind};
 
@@ -9,13 +9,15 @@ use ohm_wire::api::{DocumentVerdict, ProblemView, VerdictKind};
 #[derive(Clone, Debug)]
 pub(super) struct Ticket {
     verdict: DocumentVerdict,
+    /// Where the document names its queue, unless that is `spec.queue`.
+    queue_field: Option<String>,
 }
 
 impl Ticket {
     /// For document number `number`, which begins at `line` and `column`.
     pub(super) fn new(number: u64, line: u64, column: u32) -> Self {
         let verdict = DocumentVerdict { document: number, line, column, ..DocumentVerdict::default() };
-        Ticket { verdict }
+        Ticket { verdict, queue_field: None }
     }
 
     /// For a document that was read; `lines_before` is how many lines came before what was parsed.
@@ -28,6 +30,9 @@ impl Ticket {
             content => content.identity(),
         };
         (ticket.verdict.kind, ticket.verdict.name) = (kind.to_string(), name.unwrap_or_default().to_string());
+        let names = document.kubernetes.iter().flat_map(|object| &object.names);
+        let queue = names.into_iter().find(|named| named.what == NamedKind::Queue);
+        ticket.queue_field = queue.map(|named| named.field.to_string());
         ticket
     }
 
@@ -95,13 +100,14 @@ impl Ticket {
     }
 
     fn of_refusal(self, refusal: &Refusal) -> DocumentVerdict {
+        let queue = self.queue_field.clone().unwrap_or_else(|| "spec.queue".to_string());
         match refusal {
             Refusal::Invalid { field, problem } => self.refused(field, problem),
             Refusal::NameTaken { .. } => self.refused("metadata.name", &refusal.to_string()),
             Refusal::NotFound { kind, .. } if kind == "queue" => {
-                self.refused("spec.queue", &format!("{refusal}; submit the queue first, or leave the field out"))
+                self.refused(&queue, &format!("{refusal}; submit the queue first, or leave the field out"))
             }
-            Refusal::QueueFull { .. } => self.refused("spec.queue", &refusal.to_string()),
+            Refusal::QueueFull { .. } => self.refused(&queue, &refusal.to_string()),
             Refusal::NotFound { kind, .. } if kind == "topology" => {
                 self.refused("spec.groups.topology", &format!("{refusal}; submit the topology first"))
             }

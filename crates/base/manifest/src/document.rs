@@ -217,10 +217,10 @@ impl Pod {
 /// Whose documents a file may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Documents of `ohm/v1` only.
+    /// What a cell takes: documents of `ohm/v1`, and objects of Kubernetes that run here whole or not at all.
     #[default]
     Ohm,
-    /// Kubernetes objects as well, as `kubectl get -o json` prints them.
+    /// All objects of Kubernetes that say what planning needs, as `kubectl get -o json` prints them.
     Kubernetes,
     /// The same, and of them what only reports are made from is kept as well: [`Aside`].
     KubernetesInFull,

@@ -39,7 +39,11 @@ pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Resu
     if let Some(content) = &decoded
         && cx.problems.iter().all(is_read)
     {
-        cx.report_violations(node, violations(content));
+        let mut violations = violations(content);
+        if cx.foreign && cx.runs() {
+            violations.iter_mut().for_each(|violation| violation.field = kubernetes::place(node, &violation.field));
+        }
+        cx.report_violations(node, violations);
     }
     match decoded {
         Some(content) if cx.problems.is_empty() => {
@@ -86,7 +90,8 @@ fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Content> {
         return None;
     }
     let version = root.node.get("apiVersion");
-    if let Some(version) = version.and_then(Node::as_text).filter(|version| cx.reads(version))
+    if let Some(version) =
+        version.and_then(Node::as_text).filter(|version| cx.reads_kubernetes() || kubernetes::may_run(version))
         && let Some(kind) = root.node.get("kind").and_then(Node::as_text)
         && let Some(decoded) = kubernetes::decode(cx, root, version, kind)
     {

@@ -65,7 +65,7 @@
 //! | `disruptionBudget` | `minAvailable` or `maxUnavailable` of its tasks, as of a Budget | none |
 //! | `placeWith` | groups with the same word are placed in one domain | none |
 //! | `command`, `args` | lists of words: the program and its arguments | none |
-//! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
+//! | `env` | list of `name`, `value`, which may hold `$(OHM_RANK)` and the like; names with `OHM_` are Ohm's | none |
 //! | `workingDir` | where tasks start | the run's own folder |
 //! | `stopDelaySeconds` | from the end as an endpoint to the polite signal; a day at most | 2 with `ports`, else 0 |
 //! | `terminationGracePeriodSeconds` | between the polite signal and the kill; a day at most | 10 |
@@ -194,10 +194,11 @@
 //!
 //! # Kubernetes
 //!
-//! With [`Dialect::Kubernetes`], which is what `ohm plan` reads, objects of Kubernetes are read as well; see
-//! [`kubernetes`]. [`Dialect::KubernetesInFull`] keeps what only reports are made from besides ([`Aside`]). Fields that
-//! their API does not have are errors, too; those that bear on where pods go and that nothing honours are named in
-//! [`KubernetesObject::ignored`].
+//! Deployments, StatefulSets, Jobs, JobSets, PriorityClasses and PodDisruptionBudgets of Kubernetes are read as well,
+//! as what they are here; see [`kubernetes`]. What they say and cannot be had is an error at its field. With
+//! [`Dialect::Kubernetes`], which is what `ohm plan` reads, more objects are, and only what bears on where pods go
+//! counts; what of that nothing honours is named in [`KubernetesObject::ignored`]. [`Dialect::KubernetesInFull`] keeps
+//! what only reports are made from besides ([`Aside`]). Fields that their API does not have are errors in any case.
 //!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.

@@ -63,6 +63,15 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether this is written like that: a text, a number, `true` or `false`.
+    pub(crate) fn is_written(&self, text: &str) -> bool {
+        match &self.value {
+            Value::Bool(value) => text == if *value { "true" } else { "false" },
+            Value::Number(value) | Value::Text(value) => value == text,
+            _ => false,
+        }
+    }
+
     /// What this is, for an error message.
     pub(crate) fn description(&self) -> String {
         match &self.value {

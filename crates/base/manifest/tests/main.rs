@@ -10,3 +10,4 @@ mod mutations;
 mod pods;
 mod quota;
 mod round_trip;
+mod running;

@@ -12,6 +12,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         include_str!("cases/job.txt"),
         include_str!("cases/cell.txt"),
         include_str!("cases/flavors.txt"),
+        include_str!("cases/kubernetes.txt"),
         include_str!("cases/preemption.txt"),
         include_str!("cases/queues.txt"),
         include_str!("cases/files.txt"),

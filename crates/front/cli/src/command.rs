@@ -104,7 +104,7 @@ pub enum ClientCommand {
 /// `ohm submit`.
 #[derive(Clone, Debug, Args)]
 pub struct Submit {
-    /// Files to submit
+    /// Files to submit: documents of `ohm/v1`, and objects of Kubernetes that run here
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Wait until the jobs are finished (services: until they run)

@@ -14,6 +14,7 @@ mod fairness;
 mod faults;
 mod heads;
 mod kept;
+mod kubernetes;
 mod live;
 mod memory;
 mod neighbours;

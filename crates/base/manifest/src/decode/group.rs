@@ -176,8 +176,8 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         }
         command.extend(at.list(cx, |cx, at| at.text(cx)));
     }
-    let stop_delay_ms = seconds_of_stop(cx, fields, "stopDelaySeconds");
-    let grace_ms = seconds_of_stop(cx, fields, "terminationGracePeriodSeconds");
+    let stop_delay_ms = fields.get("stopDelaySeconds").and_then(|at| span_ms(cx, at));
+    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| span_ms(cx, at));
     let has_ports = fields.get("ports").is_some_and(|at| !at.is_empty_list());
     let sim = fields.get("sim").and_then(|at| sim(cx, at)).unwrap_or((0, 0));
     TaskSpec {
@@ -192,9 +192,8 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
     }
 }
 
-/// A part of the time that a task takes to stop, in milliseconds.
-fn seconds_of_stop(cx: &mut Context, fields: &Fields<'_>, name: &'static str) -> Option<u64> {
-    let at = fields.get(name)?;
+/// A part of the time that a task takes to stop.
+pub(crate) fn span_ms(cx: &mut Context, at: At<'_>) -> Option<u64> {
     let span_ms = at.thousandths(cx).and_then(|span| u64::try_from(span).ok())?;
     if span_ms > GRACE_MS_MAX {
         at.rule(cx, format!("must be at most {} (a day)", GRACE_MS_MAX / 1000));

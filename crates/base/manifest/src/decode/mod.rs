@@ -19,10 +19,12 @@ mod value;
 
 pub(crate) use budget::{budget, pod_disruption_budget};
 pub(crate) use cell::{PREEMPTION_POLICIES, allocation, node, priority_class, topology};
+pub(crate) use group::span_ms;
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job, name_of_job};
 pub(crate) use neighbours::{label_selector, neighbours};
 pub(crate) use ports::on_node;
 pub(crate) use preemption::scheduling;
+pub(crate) use probes::probes;
 pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use quota::{cohort, local_queue, queue, resource_flavor, subqueue};

@@ -1,6 +1,6 @@
 //! The probes of a group's tasks, in the words of Kubernetes.
 //!
-//! A task here is one process on its node: it has no named ports, and `grpc` is refused by name.
+//! A task here is one process on its node: only a container of Kubernetes names ports, and `grpc` is refused by name.
 
 use super::{At, Context, Fields};
 use ohm_model::{GRACE_MS_MAX, OnUnhealthy, Probe, ProbeAction, ProbeKind, Probes, SimHealth};
@@ -24,7 +24,7 @@ const ACTIONS: &str = "`exec`, `httpGet` or `tcpSocket`";
 pub(super) const SIM_FIELDS: &[&str] = &["readyAfter", "unreadyAfter", "unreadyFor", "unhealthyAfter"];
 
 /// What the fields of a group say of probes; nothing where they name none.
-pub(super) fn probes(cx: &mut Context, fields: &Fields<'_>) -> Option<Box<Probes>> {
+pub(crate) fn probes(cx: &mut Context, fields: &Fields<'_>) -> Option<Box<Probes>> {
     let mut of_kind = |kind: ProbeKind| fields.get(kind.name()).map(|at| probe(cx, at));
     let all = ProbeKind::ALL.map(&mut of_kind);
     let asks = all.iter().any(Option::is_some);
@@ -103,7 +103,9 @@ fn tcp_socket(cx: &mut Context, at: At<'_>) -> Option<ProbeAction> {
 }
 
 fn port(cx: &mut Context, fields: &Fields<'_>) -> Option<u16> {
-    fields.require(cx, "port", "the number of a port")?.whole(cx, 1..=i64::from(u16::MAX))
+    let at = fields.require(cx, "port", "the number of a port")?;
+    let named = at.node.as_text().and_then(|name| cx.port_names.get(name)).copied();
+    named.or_else(|| at.whole(cx, 1..=i64::from(u16::MAX)))
 }
 
 /// How a simulated task answers.

@@ -14,6 +14,7 @@ use crate::tree::{Node, Value};
 use crate::validate::Violation;
 use ohm_model::resources::{Amounts, UnitKind};
 use ohm_model::selector::Labels;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// The problems of one document.
@@ -25,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) foreign: bool,
     /// Of an object of Kubernetes: other objects that it names.
     pub(crate) names: Vec<Named>,
+    /// Of a container of Kubernetes: its ports that have names.
+    pub(crate) port_names: BTreeMap<String, u16>,
     /// Of an object of Kubernetes: what is to be said of it.
     pub(crate) object: Option<Box<KubernetesObject>>,
     /// What the job leaves to its class, which is not built in.
@@ -45,9 +48,17 @@ impl Context {
         self.dialect != Dialect::Ohm
     }
 
-    /// Whether objects of this version are read, if they are Kubernetes': disruption budgets always are.
-    pub(crate) fn reads(&self, version: &str) -> bool {
-        self.reads_kubernetes() || version.starts_with("policy/")
+    /// Whether what is read is to run: then what an object of Kubernetes says and nothing honours is refused.
+    pub(crate) fn runs(&self) -> bool {
+        self.dialect == Dialect::Ohm
+    }
+
+    /// Reads what no table of an API has: which fields there are is known as in a document of ours.
+    pub(crate) fn of_ohm<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let is_foreign = std::mem::replace(&mut self.foreign, false);
+        let value = read(self);
+        self.foreign = is_foreign;
+        value
     }
 
     /// Whether what only reports are made from is kept, too.

@@ -1,34 +1,65 @@
-//! Kubernetes objects as `kubectl get -o json` prints them, read as what `ohm plan` needs.
+//! Kubernetes objects as people write them and `kubectl get -o json` prints them.
+//!
+//! `ohm plan` reads all of them, as what planning needs. Those that `ohm submit` takes are read as what is to run
+//! ([`Dialect::Ohm`](crate::Dialect::Ohm)), by the same readers: then the one container's program is read, too (`task`,
+//! `env`), how a Job goes (`course`), and whatever nobody has read is refused (`running`), unless it bears on nothing.
 //!
 //! `api` has the fields of each type, and which of them bear on where pods go. Of those, whatever no reader has asked
-//! for when the object is read is named as ignored (`unread`): a reader that honours one more field takes it off the
-//! list by reading it. A field that no table has is an error, but in objects with a `metadata.uid`: an API server has
-//! stored those, so the field is newer than the tables, and ignored.
+//! for when the object is read to be planned is named as ignored (`unread`): a reader that honours one more field takes
+//! it off the list by reading it. A field that no table has is an error, but in planned objects with a `metadata.uid`:
+//! an API server has stored those, so the field is newer than the tables, and ignored.
 //!
-//! | object | becomes |
+//! | object | becomes | runs |
+//! |---|---|---|
+//! | `apps/v1` Deployment, StatefulSet | a Job of class `service` with one group, `main`, of `replicas` tasks | yes |
+//! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks | yes |
+//! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks | yes |
+//! | `scheduling.k8s.io` PriorityClass | a PriorityClass | yes |
+//! | `policy` PodDisruptionBudget | a Budget; its status is not looked at | yes |
+//! | `v1` Node | a Node with its labels, taints, allocatable room (110 `pods` unless it says) and `Ready` condition | |
+//! | `v1` Pod | a job of one task, and the node it is bound to | |
+//! | `kueue.x-k8s.io` Topology | a Topology | |
+//! | `kueue.x-k8s.io` LocalQueue | a Subqueue | |
+//! | `v1` Namespace | a Namespace | |
+//!
+//! Kueue's annotations of the pod template (or of the job) say what a group asks of the topology, and its label
+//! [`QUEUE_LABEL`] names the queue. Whether a job is suspended is not looked at where it is planned or names a queue:
+//! Kueue suspends every job until it admits it.
+//!
+//! # What runs
+//!
+//! | field | means |
 //! |---|---|
-//! | `v1` Node | a Node with its labels, taints, allocatable room (110 `pods` unless it says) and `Ready` condition |
-//! | `v1` Pod | a job of one task, and the node it is bound to |
-//! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks |
-//! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
-//! | `apps/v1` Deployment, StatefulSet | a Job of class `service` with one group, `main`, of `replicas` tasks |
-//! | `kueue.x-k8s.io` Topology | a Topology |
-//! | `kueue.x-k8s.io` LocalQueue | a Subqueue |
-//! | `v1` Namespace | a Namespace |
-//! | `scheduling.k8s.io` PriorityClass | a PriorityClass |
-//! | `policy` PodDisruptionBudget | a Budget, outside of `ohm plan` too; its status is not looked at |
+//! | `command`, `args`, `env`, `workingDir` of the container | the same of the group; `$(NAME)` is filled in as there |
+//! | `env[].valueFrom.fieldRef` | `spec.nodeName`, `status.hostIP`, `status.podIP`, labels of the template, ranks |
+//! | `containerPort`, `hostPort` | a port of the group: a task has those of its node, and both are one |
+//! | probes | the same of the group; a port may be a name of the container's `ports` |
+//! | `terminationGracePeriodSeconds` | the same; 30 unless said |
+//! | memory that is asked for | needs a limit: without one a task ends at its request |
+//! | `backoffLimit` (6) | `retries` of each task; above 0 of a single pod only, unless it is left out |
+//! | `backoffLimitPerIndex` with `maxFailedIndexes: 0` | `retries` of each task |
+//! | `completions` | as many as `parallelism`; the tasks start as room comes, those of a queue or topology together |
+//! | `completionMode: Indexed` | `JOB_COMPLETION_INDEX` is the rank |
+//! | `activeDeadlineSeconds`, `suspend` | the same of the job |
+//! | `ttlSecondsAfterFinished` | the same; a day unless said |
+//! | `restartPolicy` | `Always` of a service, else `Never` or `OnFailure`, which are the same |
 //!
-//! Kueue's annotations of the pod template (or of the job) say what a group asks of the topology. Whether a job is
-//! suspended is not looked at: Kueue suspends every job until it admits it.
+//! An `image` is refused: tasks are programs of their nodes. So are several containers, init containers, volumes,
+//! security contexts, and whatever else a process of a node does not have.
 
 mod annotations;
 mod api;
+mod course;
+mod env;
 mod job;
 mod metadata;
 mod node;
 mod outline;
+mod places;
 mod pod;
+mod running;
 mod strategy;
+mod task;
 mod template;
 mod unread;
 mod workload;
@@ -40,6 +71,15 @@ use crate::path::Trail;
 use ohm_model::Namespace;
 
 pub use annotations::QUEUE_LABEL;
+pub(crate) use places::place;
+
+/// Of the groups of the API those with objects that run here, or say something of what does.
+const GROUPS_THAT_RUN: [&str; 5] = ["apps", "batch", "jobset.x-k8s.io", "policy", "scheduling.k8s.io"];
+
+/// Whether objects of this version may be such as run here.
+pub(crate) fn may_run(version: &str) -> bool {
+    version.split_once('/').is_some_and(|(group, _)| GROUPS_THAT_RUN.contains(&group))
+}
 
 /// Reads the object at `root` if `version` is one of Kubernetes'.
 pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) -> Option<Option<Content>> {
@@ -84,11 +124,14 @@ fn read(
 
 fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
     let at = root.node.get("kind").unwrap_or(root.node);
-    let problem = format!(
-        "of Kubernetes' objects, Node, Pod, Job, JobSet, Deployment, StatefulSet, Topology, LocalQueue, PriorityClass, \
-         PodDisruptionBudget, Namespace and List are read, not {}",
-        crate::text::shorten(kind)
-    );
+    let read = match cx.runs() {
+        true => "Deployment, StatefulSet, Job, JobSet, PriorityClass and PodDisruptionBudget can be had",
+        false => {
+            "Node, Pod, Job, JobSet, Deployment, StatefulSet, Topology, LocalQueue, PriorityClass, PodDisruptionBudget, \
+             Namespace and List are read"
+        }
+    };
+    let problem = format!("of Kubernetes' objects, {read}, not {}", crate::text::shorten(kind));
     cx.report(at.position, Trail::Field(&root.trail, "kind"), || crate::ProblemKind::Rule(problem));
     None
 }

@@ -109,6 +109,16 @@ fn raise(most: &mut Amounts, amounts: &Amounts) {
     }
 }
 
+/// The port that a task has of its node: it has no others, so that the port of the container is that of the host.
+fn port_of_task(cx: &mut Context, fields: &Fields<'_>, host: Option<u16>) -> Option<u16> {
+    let at = fields.require(cx, "containerPort", "the port on which the program listens")?;
+    let port = at.whole(cx, 1..=i64::from(u16::MAX))?;
+    if let Some(at) = fields.get("hostPort").filter(|_| host.is_some_and(|host| host != port)) {
+        at.rule(cx, format!("tasks listen on their node itself; write {port}, or leave it out"));
+    }
+    Some(port)
+}
+
 /// The host ports that the containers of a pod ask for, init containers that stay among them.
 pub(super) fn host_ports(cx: &mut Context, spec: &Fields<'_>) -> Vec<HostPort> {
     let mut ports: Vec<HostPort> = Vec::new();
@@ -116,8 +126,9 @@ pub(super) fn host_ports(cx: &mut Context, spec: &Fields<'_>) -> Vec<HostPort> {
         let fields = Fields::open(cx, at, &[])?;
         let ports = fields.list(cx, "ports", |cx, at| {
             let fields = Fields::open(cx, at, &[])?;
-            let port = fields.whole(cx, "hostPort", 0..=i64::from(u16::MAX)).filter(|port| *port != 0)?;
-            on_node(cx, &fields, port)
+            let port = fields.whole(cx, "hostPort", 0..=i64::from(u16::MAX)).filter(|port| *port != 0);
+            let port = if cx.runs() { port_of_task(cx, &fields, port) } else { port };
+            on_node(cx, &fields, port?)
         });
         Some(ports)
     };

@@ -2,14 +2,14 @@
 //!
 //! What such a controller has that a service does not is refused by its field.
 
-use super::{job, strategy, template};
+use super::env::{Numbers, Pods};
+use super::{job, strategy, task, template};
 use crate::decode::{At, Context, Fields, label_selector};
 use crate::defaults;
 use crate::document::Content;
 use crate::limits::COUNT_RANGE;
-use crate::tree::{Node, Value};
 use ohm_model::selector::Labels;
-use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, RolloutStrategy};
+use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, RolloutStrategy, TaskSpec};
 
 /// Whether all replicas start at once.
 const POD_MANAGEMENT: [(&str, bool); 2] = [("OrderedReady", false), ("Parallel", true)];
@@ -19,7 +19,7 @@ pub(super) fn deployment(cx: &mut Context, fields: &Fields<'_>) -> Option<Conten
     let spec = fields.require(cx, "spec", "its `selector` and `template`")?;
     let spec = Fields::open(cx, spec, &[])?;
     let strategy = strategy::of_deployment(cx, &spec);
-    let group = replicas(cx, &spec)?;
+    let group = replicas(cx, &spec, Numbers::None)?;
     service(cx, fields, group, strategy)
 }
 
@@ -40,28 +40,19 @@ pub(super) fn stateful_set(cx: &mut Context, fields: &Fields<'_>) -> Option<Cont
     }
     if let Some(at) = spec.get("ordinals")
         && let Some(ordinals) = Fields::open(cx, at, &[])
-        && let Some(start) = ordinals.get("start").filter(|at| !is_written(at.node, "0"))
+        && let Some(start) = ordinals.get("start").filter(|at| !at.node.is_written("0"))
     {
         start.rule(cx, "ranks begin with 0; leave it out");
     }
     let strategy = strategy::of_stateful_set(cx, &spec);
-    let group = replicas(cx, &spec)?;
+    let group = replicas(cx, &spec, Numbers::Ordinals)?;
     service(cx, fields, group, strategy)
 }
 
-/// Whether a value is this one, as written.
-fn is_written(node: &Node<'_>, text: &str) -> bool {
-    match &node.value {
-        Value::Bool(value) => text == if *value { "true" } else { "false" },
-        Value::Number(value) | Value::Text(value) => value == text,
-        _ => false,
-    }
-}
-
 /// The pods of a controller as a group: `replicas` of its template, which its `selector` has to mean.
-fn replicas(cx: &mut Context, spec: &Fields<'_>) -> Option<GroupSpec> {
+fn replicas(cx: &mut Context, spec: &Fields<'_>, numbers: Numbers) -> Option<GroupSpec> {
     let count = spec.get("replicas").map_or(Some(1), |at| {
-        if is_written(at.node, "0") {
+        if at.node.is_written("0") {
             at.rule(cx, "a service has at least 1 task; leave the whole object out while nothing of it is to run");
             return None;
         }
@@ -77,15 +68,20 @@ fn replicas(cx: &mut Context, spec: &Fields<'_>) -> Option<GroupSpec> {
     }
     let pod = template.require(cx, "spec", "what a pod is")?;
     let pod = Fields::open(cx, pod, &[])?;
-    if let Some(at) = pod.get("restartPolicy").filter(|at| !is_written(at.node, "Always")) {
+    if let Some(at) = pod.get("restartPolicy").filter(|at| !at.node.is_written("Always")) {
         at.rule(cx, "must be `Always`, the default: such pods go on until somebody ends them");
     }
     if let Some(at) = pod.get("activeDeadlineSeconds") {
         at.rule(cx, "is not for pods that go on until somebody ends them; leave it out");
     }
-    let group = job::pods(cx, (defaults::GROUP_NAME.to_string(), count?, labels), &pod, (metadata, None));
+    let task = task::task(cx, &pod, Pods { labels: &labels, numbers });
+    let pods = (defaults::GROUP_NAME.to_string(), count.unwrap_or(1), labels);
+    let group = job::pods(cx, pods, &pod, (metadata, None));
     let (min_count, elastic, spread) = defaults::group(ClassKind::Service, group.count, false);
-    Some(GroupSpec { ports: template::host_ports(cx, &pod), min_count, elastic, spread, ..group })
+    let ports = template::host_ports(cx, &pod);
+    let task = TaskSpec { stop_delay_ms: defaults::stop_delay_ms(!ports.is_empty()), ..task };
+    let group = GroupSpec { ports, min_count, elastic, spread, task, ..group };
+    count.map(|_| group)
 }
 
 fn check_selector(cx: &mut Context, at: At<'_>, labels: &Labels) {

@@ -14,7 +14,8 @@
 //! | `DEVICES_…` | per device resource, such as `OHM_DEVICES_NVIDIA_COM_GPU=0,3`: which devices are its own |
 //! | `RUN`, `INCARNATION`, `SHIM` | added by the shim: the run, its attempt (a fencing token), its shim |
 //!
-//! For `nvidia.com/gpu` there is `CUDA_VISIBLE_DEVICES` too. The job's own variables come on top of these.
+//! For `nvidia.com/gpu` there is `CUDA_VISIBLE_DEVICES` too. The job's own variables come on top of these, and where
+//! their values name one of these that is not the shim's, as in `$(OHM_RANK)`, its value is put in.
 
 use super::peers::PeersFiles;
 use crate::cgroup::{Limits, MEMORY_BYTES_MIN, Requests, Resources};
@@ -75,9 +76,36 @@ impl Place {
                 put("CUDA_VISIBLE_DEVICES", device_list(*mask));
             }
         }
-        environment.extend(launch.task.env.iter().cloned());
+        let own = launch.task.env.iter().map(|(name, value)| (name.clone(), with_values(value, &environment)));
+        let own: Vec<(String, String)> = own.collect();
+        environment.extend(own);
         environment
     }
+}
+
+/// `text` with the values of the variables of Ohm that it names as `$(NAME)`; any other name stays as it is.
+fn with_values(text: &str, environment: &[(String, String)]) -> String {
+    let (mut whole, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("$(") {
+        let named = after.split_once(')').filter(|(name, _)| name.starts_with("OHM_"));
+        let found = named.and_then(|(name, behind)| {
+            let (_, value) = environment.iter().find(|(known, _)| known == name)?;
+            Some((value, behind))
+        });
+        whole.push_str(before);
+        rest = match found {
+            Some((value, behind)) => {
+                whole.push_str(value);
+                behind
+            }
+            None => {
+                whole.push_str("$(");
+                after
+            }
+        };
+    }
+    whole.push_str(rest);
+    whole
 }
 
 /// Whether one of these probes runs a program beside the task.
@@ -179,6 +207,20 @@ mod tests {
         assert_eq!(spec.resources, Resources { requests, limits });
         assert_eq!((spec.grace_ms, spec.on_disconnect), (700, OnDisconnect::Keep));
         assert_eq!(spec.registration, Incarnation(6));
+    }
+
+    #[test]
+    fn variables_of_a_job_may_name_those_of_its_tasks() {
+        let environment = [("OHM_RANK".to_string(), "2".to_string()), ("HOME".to_string(), "/".to_string())];
+        for (text, value) in [
+            ("", ""),
+            ("$(OHM_RANK)", "2"),
+            ("a-$(OHM_RANK)-$(OHM_RANK).b", "a-2-2.b"),
+            ("$(OHM_RUN) $(HOME) $OHM_RANK $(OHM_RANK", "$(OHM_RUN) $(HOME) $OHM_RANK $(OHM_RANK"),
+            ("$($(OHM_RANK))", "$(2)"),
+        ] {
+            assert_eq!(with_values(text, &environment), value, "{text}");
+        }
     }
 
     #[test]
