@@ -126,7 +126,9 @@ impl OwedRoom {
             let left = is.values().sum::<u32>();
             for (node, by) in self.new.iter().filter(|(node, by)| !self.changed.contains(node) && *by != job) {
                 let (had, has) = (was.get(node).copied().unwrap_or(0), is.get(node).copied().unwrap_or(0));
-                if left < lost && has < had && !ledger.is_promised(*job, *node) {
+                // Nothing is owed where the tasks around it let none of it stand, or where nobody can say that.
+                let may_stand = || known_to_stand(ledger, *job, (*node, lost));
+                if left < lost && has < had && !ledger.is_promised(*job, *node) && may_stand() {
                     let name = |job: &JobId| ledger.books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
                     let what = format!(
                         "entry {index}: {} takes room on {node} that is owed to {}, which lost {lost} tasks and has room \
@@ -140,6 +142,11 @@ impl OwedRoom {
         }
         broken
     }
+}
+
+fn known_to_stand(ledger: &Ledger<'_>, job: JobId, (node, tasks): (NodeId, u32)) -> bool {
+    let group = ledger.books.jobs.get(&job).and_then(|spec| spec.groups.first());
+    group.is_some_and(|group| ledger.may_stand(job, 0, &ledger.admissions.filtered(job, group), (node, tasks)))
 }
 
 /// How many lost tasks of the job find room, by node; nothing where it is not known.

@@ -26,6 +26,8 @@ struct Leaves {
 pub(crate) struct StopDelays {
     ready: BTreeSet<Task>,
     leaving: BTreeMap<Task, Leaves>,
+    /// Jobs whose tasks were told to start again in place, and when: some may have left since then.
+    restarts_ms: BTreeMap<JobId, u64>,
     now_ms: u64,
 }
 
@@ -54,12 +56,15 @@ impl StopDelays {
                     self.forget(task);
                 }
             }
+            EventKind::SurvivorsRestart { job, .. } => drop(self.restarts_ms.insert(*job, self.now_ms)),
+            EventKind::JobForgotten { .. } => self.restarts_ms.retain(|job, _| books.jobs.contains_key(job)),
             EventKind::Unhealthy(told) => self.forget((told.job, told.group, told.task)),
             EventKind::Stopping { job, group, task, cause, .. } => {
                 let task = (*job, *group, *task);
                 let delay_ms = books.made_of(task.0, task.1, task.2).map_or(0, |made| made.task.stop_delay_ms);
+                let told_ms = self.restarts_ms.get(job).copied().unwrap_or(self.now_ms);
                 if self.ready.contains(&task) && *cause != StopCause::DeadlineExceeded && delay_ms > 0 {
-                    self.leaving.entry(task).or_insert(Leaves { told_ms: self.now_ms, delay_ms });
+                    self.leaving.entry(task).or_insert(Leaves { told_ms, delay_ms });
                 }
             }
             EventKind::Ended { job, group, task, exit, .. } => {

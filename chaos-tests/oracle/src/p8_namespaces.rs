@@ -59,9 +59,12 @@ impl Namespaces {
                 _ => {}
             }
         }
+        // One that is forgotten may make room for the next of its name in the same entry.
         for fact in facts {
-            if let Fact::Happened { kind: EventKind::JobForgotten { name }, .. } = fact {
-                self.jobs.remove(name);
+            match fact {
+                Fact::Happened { kind: EventKind::JobForgotten { name }, .. } => drop(self.jobs.remove(name)),
+                Fact::Submitted { spec, .. } => drop(self.jobs.insert(spec.name.clone(), self.queue_of(spec))),
+                _ => {}
             }
         }
         let stays = |name: &&String| gone.contains(split_job_name(name).0);
@@ -70,10 +73,14 @@ impl Namespaces {
         }
     }
 
+    fn queue_of(&self, spec: &JobSpec) -> String {
+        self.subqueues.get(&spec.queue).unwrap_or(&spec.queue).clone()
+    }
+
     /// A job comes into its queue, or stays in it; what is wrong about that.
     fn comes(&mut self, spec: &JobSpec) -> Option<String> {
         let (name, (namespace, _)) = (&spec.name, split_job_name(&spec.name));
-        let queue = self.subqueues.get(&spec.queue).unwrap_or(&spec.queue).clone();
+        let queue = self.queue_of(spec);
         let stays = self.jobs.insert(name.clone(), queue.clone()).is_some_and(|former| former == queue);
         if !self.there.contains(namespace) {
             return Some(format!("{name} comes into a namespace that is not there"));

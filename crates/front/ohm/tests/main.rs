@@ -30,6 +30,7 @@ mod provisioning;
 mod races;
 mod real;
 mod repairs;
+mod served;
 mod servers;
 mod shares;
 mod shutdown;
