@@ -239,7 +239,7 @@ impl Oracle {
     fn note_restarts(&mut self, at_ms: u64, taken: &[facts::Taken<'_>], facts: &[facts::Fact<'_>]) {
         self.restarts.entry_begins(taken, facts);
         self.probed.entry_begins(taken);
-        self.stop_delays.entry_begins(at_ms, taken);
+        self.stop_delays.entry_begins(at_ms, taken, &self.books);
     }
 
     /// Whether what starts again in place, what is told of probes, and when who leaves is stopped, is right.

@@ -165,8 +165,9 @@ impl RolloutBooks {
         let gates = made.and_then(|made| made.task.probes.as_ref()).is_some_and(|probes| probes.gates_readiness());
         self.runs.insert(key, Stand { revision, gates, ready_ms: None, stops: false });
         let Some((was, lost_ms)) = self.lost.remove(&key) else { return };
-        // Where a group ends whole all of it becomes what is asked for.
-        if self.declared.get(&job).is_some_and(|declared| is_whole(declared, group)) {
+        // Where a group ends whole all of it becomes what is asked for, once anything is replaced.
+        let ends_whole = |declared: &JobSpec| is_whole(declared, group) && !declared.strategy().pause;
+        if !self.unproven.contains(&job) && self.declared.get(&job).is_some_and(ends_whole) {
             return;
         }
         // What finds no room for so long may become what is asked for.

@@ -26,18 +26,23 @@ struct Leaves {
 pub(crate) struct StopDelays {
     ready: BTreeSet<Task>,
     leaving: BTreeMap<Task, Leaves>,
-    /// Jobs whose tasks were told to start again in place, and when: some may have left since then.
-    restarts_ms: BTreeMap<JobId, u64>,
+    /// Ready tasks of jobs whose survivors were told to start again in place, and when: they may leave since then.
+    restarts_ms: BTreeMap<Task, u64>,
     now_ms: u64,
 }
 
 impl StopDelays {
     /// An entry is applied for the first time at `at_ms`, in real time.
-    pub(crate) fn entry_begins(&mut self, at_ms: u64, taken: &[Taken<'_>]) {
+    pub(crate) fn entry_begins(&mut self, at_ms: u64, taken: &[Taken<'_>], books: &Books) {
         self.now_ms = at_ms;
-        let is_hurry = |(command, _): &Taken<'_>| matches!(command, Command::CancelJob { grace_ms: Some(_), .. });
-        if taken.iter().any(is_hurry) {
-            self.leaving.clear();
+        let hurried = |(command, _): &Taken<'_>| match command {
+            Command::CancelJob { name, grace_ms: Some(_) } => Some(name.clone()),
+            _ => None,
+        };
+        for name in taken.iter().filter_map(hurried) {
+            let is_of = |job: &JobId| books.jobs.get(job).is_some_and(|spec| spec.name == name);
+            self.ready.retain(|(job, ..)| !is_of(job));
+            self.leaving.retain(|(job, ..), _| !is_of(job));
         }
     }
 
@@ -56,13 +61,15 @@ impl StopDelays {
                     self.forget(task);
                 }
             }
-            EventKind::SurvivorsRestart { job, .. } => drop(self.restarts_ms.insert(*job, self.now_ms)),
-            EventKind::JobForgotten { .. } => self.restarts_ms.retain(|job, _| books.jobs.contains_key(job)),
+            EventKind::SurvivorsRestart { job, .. } => {
+                let ready = self.ready.range((*job, 0, 0)..=(*job, u16::MAX, u32::MAX));
+                self.restarts_ms.extend(ready.map(|task| (*task, self.now_ms)));
+            }
             EventKind::Unhealthy(told) => self.forget((told.job, told.group, told.task)),
             EventKind::Stopping { job, group, task, cause, .. } => {
                 let task = (*job, *group, *task);
+                let told_ms = self.restarts_ms.get(&task).copied().unwrap_or(self.now_ms);
                 let delay_ms = books.made_of(task.0, task.1, task.2).map_or(0, |made| made.task.stop_delay_ms);
-                let told_ms = self.restarts_ms.get(job).copied().unwrap_or(self.now_ms);
                 if self.ready.contains(&task) && *cause != StopCause::DeadlineExceeded && delay_ms > 0 {
                     self.leaving.entry(task).or_insert(Leaves { told_ms, delay_ms });
                 }
@@ -95,5 +102,6 @@ impl StopDelays {
     fn forget(&mut self, task: Task) {
         self.ready.remove(&task);
         self.leaving.remove(&task);
+        self.restarts_ms.remove(&task);
     }
 }

@@ -166,7 +166,7 @@ fn ends_ahead(cell: &Cell, job: JobId, horizon: Horizon) -> Vec<End<'_>> {
 fn end_of<'a>(cell: &Cell, run: &'a Run, last_ms: u64) -> Option<End<'a>> {
     let (now_ms, job) = (cell.now_ms(), cell.jobs().get(run.run.task.job)?);
     if run.stop.is_some() {
-        let stops_ms = job.spec.groups.get(usize::from(run.run.task.group.0))?.task.stops_within_ms();
+        let stops_ms = job.content(usize::from(run.run.task.group.0), run.revision).task.stops_within_ms();
         let end_ms = now_ms.saturating_add(stops_ms).saturating_add(STOPS_WITHIN_MS);
         return Some(End { end_ms, is_guess: false, run });
     }

@@ -18,7 +18,8 @@ pub(crate) fn check_preemptions(cell: &Cell, broken: &mut Vec<String>) {
         if preemption.victims.is_empty() || preemption.victims.contains_key(&id) {
             broken.push(format!("P11: nobody, or {name} itself, stops for {name}"));
         }
-        if preemption.until_ms > cell.now_ms.saturating_add(GRACE_MS_MAX).saturating_add(SLACK_MS) {
+        // A victim runs on for its delay, then for its grace period.
+        if preemption.until_ms > cell.now_ms.saturating_add(2 * GRACE_MS_MAX).saturating_add(SLACK_MS) {
             broken.push(format!("P11: what others gave back is kept for {name} for too long"));
         }
     }

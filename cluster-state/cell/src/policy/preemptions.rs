@@ -37,6 +37,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::disruption::broken_by;
 use crate::state::admission::Standing;
 use crate::state::budgets::states::budget_name;
+use crate::state::job_rollouts::stops_within_ms;
 use crate::state::jobs::JobState;
 use crate::state::nodes::NOMINATED;
 use crate::state::preemptions::Preemption;
@@ -53,7 +54,7 @@ pub(crate) const SLACK_MS: u64 = 30_000;
 /// Until when at most what these victims give back is kept, in stamped time.
 pub fn kept_until_ms(cell: &Cell, victims: &[Victim]) -> u64 {
     let jobs = victims.iter().filter_map(|victim| cell.jobs.get(victim.job));
-    let stops_ms = jobs.flat_map(|job| &job.spec.groups).map(|group| group.task.stops_within_ms()).max();
+    let stops_ms = jobs.map(|job| stops_within_ms(job)).max();
     cell.now_ms.saturating_add(stops_ms.unwrap_or(0)).saturating_add(SLACK_MS)
 }
 

@@ -59,6 +59,12 @@ impl Job {
     }
 }
 
+/// How long a task of the job that is told to stop may run on, whatever it is made of.
+pub(crate) fn stops_within_ms(job: &Job) -> u64 {
+    let former = job.rollouts.iter().flat_map(|rollouts| &rollouts.history).flat_map(|revision| &revision.spec.groups);
+    job.spec.groups.iter().chain(former).map(|group| group.task.stops_within_ms()).max().unwrap_or(0)
+}
+
 /// Whether all tasks of the group have to end before one of the next revision is placed: those of one topology are one
 /// whole.
 pub fn is_recreated(strategy: &RolloutStrategy, spec: &GroupSpec) -> bool {

@@ -144,6 +144,7 @@ pub(crate) fn restart_times(tx: &mut Tx<'_>, job: JobId) {
     forget_ready_timeouts(tx, job);
     if let Some(open) = tx.job_mut(job).rollouts.as_mut().and_then(|rollouts| rollouts.open.as_mut()) {
         open.progress_ms = now_ms;
+        open.groups.iter_mut().flat_map(|group| group.restore.values_mut()).for_each(|former| former.since_ms = now_ms);
     }
     if tx.job(job).started_ms > 0 {
         tx.job_mut(job).started_ms = now_ms;

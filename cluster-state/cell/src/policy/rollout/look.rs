@@ -5,7 +5,7 @@ use crate::apply::steps::aims::Aim;
 use crate::cell::Cell;
 use crate::state::job_rollouts::{RolloutCounts, available_before_ms, is_recreated, ready_since_ms, rollout_counts};
 use crate::state::jobs::{Job, TaskState};
-use crate::state::rollouts::{Former, GroupRollout, RevisionState, Rollout};
+use crate::state::rollouts::{GroupRollout, RevisionState, Rollout};
 use crate::state::runs::Run;
 use ohm_model::{JobId, RolloutStrategy};
 use std::sync::Arc;
@@ -128,9 +128,7 @@ impl Look {
         let (group, target, count) = (&self.job.groups[self.at], self.group().target, self.count());
         let state = |task: &u32| group.tasks.get(*task as usize).map(|task| task.state);
         let waits = |task: &u32| matches!(state(task), Some(TaskState::Pending | TaskState::Held));
-        let may_find_room = |former: &Former| self.rollout.restored_until_ms(former) > self.now_ms;
-        let restored = self.group().restore.iter().filter(|(task, former)| waits(task) && may_find_room(former));
-        let restored = restored.map(|(_, former)| former.revision).next();
+        let restored = self.group().restore.iter().find(|(task, _)| waits(task)).map(|(_, former)| former.revision);
         let standing = group.revision;
         if self.is_recreated() && group.live > 0 && self.counts.updated == 0 {
             let former = if standing == target { None } else { Some(standing) };

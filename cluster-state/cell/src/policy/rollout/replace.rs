@@ -77,12 +77,18 @@ pub(super) fn give_up_late(tx: &mut Tx<'_>, id: JobId, at: usize) {
     });
 }
 
-/// Those tasks that `which` names and that wait to be what they were become what is asked for.
+/// Those tasks that `which` names and that wait to be what they were become what is asked for. That brings the rollout
+/// no further before they are placed.
 fn give_up(tx: &mut Tx<'_>, (id, at): (JobId, usize), which: impl Fn(u32, &Former) -> bool) {
     let restore = open(tx, id).map(|rollout| rollout.groups[at].restore.clone()).unwrap_or_default();
     let is_given_up = |task: u32| restore.get(&task).is_some_and(|former| which(task, former));
     if restore.keys().any(|task| is_given_up(*task)) {
-        change(tx, id, |rollout| rollout.groups[at].restore.retain(|task, _| !is_given_up(*task)));
+        let standing = Look::of(tx, id, at).old.len() as u32;
+        change(tx, id, |rollout| {
+            let group = &mut rollout.groups[at];
+            group.restore.retain(|task, _| !is_given_up(*task));
+            group.best.2 = group.best.2.min(standing + group.restore.len() as u32);
+        });
         forget_failures(tx, (id, at), is_given_up);
     }
 }

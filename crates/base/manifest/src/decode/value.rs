@@ -28,6 +28,9 @@ pub(crate) struct Context {
     pub(crate) names: Vec<Named>,
     /// Of a container of Kubernetes: its ports that have names.
     pub(crate) port_names: BTreeMap<String, u16>,
+    /// Of an object of Kubernetes: how many bytes its variables and words have as written, and how many more by the
+    /// variables that they name.
+    pub(crate) expanded: (usize, usize),
     /// Of an object of Kubernetes: what is to be said of it.
     pub(crate) object: Option<Box<KubernetesObject>>,
     /// What the job leaves to its class, which is not built in.

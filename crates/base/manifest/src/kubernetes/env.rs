@@ -8,6 +8,7 @@
 use crate::decode::{At, Context, Fields};
 use crate::text::shorten;
 use ohm_model::selector::Labels;
+use std::collections::BTreeMap;
 
 /// What is known of the pods of a template.
 #[derive(Clone, Copy)]
@@ -28,14 +29,42 @@ pub(super) enum Numbers {
 }
 
 /// A variable of a container.
-pub(super) struct Variable {
-    pub(super) name: String,
-    pub(super) value: String,
+struct Variable {
+    name: String,
+    value: String,
     /// Whether a node puts something in.
     is_open: bool,
 }
 
+/// The variables of a container in their order, and by name: of two with one name the last one counts.
+#[derive(Default)]
+pub(super) struct Variables {
+    list: Vec<Variable>,
+    by_name: BTreeMap<String, usize>,
+}
+
+impl Variables {
+    fn push(&mut self, name: &str, (value, is_open): (String, bool)) {
+        self.by_name.insert(name.to_string(), self.list.len());
+        self.list.push(Variable { name: name.to_string(), value, is_open });
+    }
+
+    fn find(&self, name: &str) -> Option<&Variable> {
+        self.list.get(*self.by_name.get(name)?)
+    }
+
+    /// What the task gets.
+    pub(super) fn into_env(self) -> Vec<(String, String)> {
+        self.list.into_iter().map(|variable| (variable.name, variable.value)).collect()
+    }
+}
+
 const RANK: &str = "$(OHM_RANK)";
+/// How the variables begin that every task has.
+const OWN: &str = "OHM_";
+/// So many bytes may variables add that others name, and so many times of what is written besides.
+const GROWN_BYTES_MIN: usize = 4 << 10;
+const GROWN_TIMES_MAX: usize = 4;
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// Fields of a pod whose value is that of a variable which every task has.
 const VALUES_OF_NODES: [(&str, &str); 3] =
@@ -47,8 +76,8 @@ const INDEX_FIELDS: [&str; 2] = [
 const ORDINAL_FIELD: &str = "metadata.labels['apps.kubernetes.io/pod-index']";
 
 /// The `env` of a container.
-pub(super) fn variables(cx: &mut Context, container: &Fields<'_>, of: Pods<'_>) -> Vec<Variable> {
-    let mut variables = Vec::new();
+pub(super) fn variables(cx: &mut Context, container: &Fields<'_>, of: Pods<'_>) -> Variables {
+    let mut variables = Variables::default();
     let given = container.get("env");
     let known: &[&[&'static str]] = &[&["name", "value", "valueFrom"]];
     if let Some(at) = given {
@@ -60,32 +89,54 @@ pub(super) fn variables(cx: &mut Context, container: &Fields<'_>, of: Pods<'_>) 
             if let (Some(at), Some(_)) = (source, fields.get("value")) {
                 at.rule(cx, "`value` is given, too; keep one");
             }
-            let (value, is_open) = match source {
+            let value = match source {
                 Some(at) => cx.of_ohm(|cx| value_from(cx, at, of))?,
-                None => {
-                    let (value, open) = expanded(&fields.text(cx, "value").unwrap_or_default(), &variables);
-                    (value, open.is_some())
-                }
+                None => match fields.get("value") {
+                    Some(at) => {
+                        let (value, open) = text(cx, at, &variables)?;
+                        (value, open.is_some())
+                    }
+                    None => (String::new(), false),
+                },
             };
-            variables.push(Variable { name, value, is_open });
+            variables.push(&name, value);
             Some(())
         });
     }
-    let is_said = variables.iter().any(|variable| variable.name == INDEX_VARIABLE);
-    if of.numbers == Numbers::Completions && !is_said {
-        variables.push(Variable { name: INDEX_VARIABLE.to_string(), value: RANK.to_string(), is_open: true });
+    if of.numbers == Numbers::Completions && variables.find(INDEX_VARIABLE).is_none() {
+        variables.push(INDEX_VARIABLE, (RANK.to_string(), true));
     }
     variables
 }
 
 /// A word of a command, with the values of the variables that it names.
-pub(super) fn word(cx: &mut Context, at: At<'_>, variables: &[Variable]) -> Option<String> {
-    let (word, open) = expanded(&at.text(cx)?, variables);
+pub(super) fn word(cx: &mut Context, at: At<'_>, variables: &Variables) -> Option<String> {
+    let (word, open) = text(cx, at, variables)?;
+    // No agent looks at commands.
+    if open.as_deref() == Some(OWN) {
+        return Some(word.replace("$$(OHM_", "$(OHM_"));
+    }
     if let Some(name) = open {
         let problem = "whose value only the node of a task knows; have the program read it from its environment";
-        at.rule(cx, format!("names `$({})`, {problem}", shorten(name)));
+        at.rule(cx, format!("names `$({})`, {problem}", shorten(&name)));
     }
     Some(word)
+}
+
+/// The text at `at` with the values of the variables that it names, and the last of them that a node has a part in.
+/// What variables that name each other add is bounded by what is written.
+fn text(cx: &mut Context, at: At<'_>, variables: &Variables) -> Option<(String, Option<String>)> {
+    let text = at.text(cx)?;
+    let (written, grown) = cx.expanded;
+    let written = written.saturating_add(text.len());
+    let most = GROWN_BYTES_MIN.saturating_add(written.saturating_mul(GROWN_TIMES_MAX)).saturating_sub(grown);
+    let Some((value, open)) = expanded(&text, variables, text.len().saturating_add(most)) else {
+        let problem = "is far longer with the variables that it names than the object is; write it out";
+        at.rule(cx, problem);
+        return None;
+    };
+    cx.expanded = (written, grown.saturating_add(value.len().saturating_sub(text.len())));
+    Some((value, open))
 }
 
 /// What a variable gets from elsewhere, and whether a node puts it in.
@@ -134,27 +185,36 @@ fn of_field(path: &str, of: Pods<'_>) -> Option<(String, bool)> {
     Some((of.labels.get(label)?.clone(), false))
 }
 
-/// `text` with the values of the variables that it names as `$(NAME)`, and the last of them that a node has a part in.
-/// As in Kubernetes `$$` is one `$`, and a name that no variable has stays as it is.
-fn expanded<'v>(text: &str, variables: &'v [Variable]) -> (String, Option<&'v str>) {
+/// `text` with the values of the variables that it names as `$(NAME)`, and the last of them that a node has a part in;
+/// nothing where that is longer than `most` bytes. As in Kubernetes `$$` is one `$`, and a name that no variable has
+/// stays as it is; but agents put in what `$(OHM_` begins, and take `$$(OHM_` for the text.
+fn expanded(text: &str, variables: &Variables, most: usize) -> Option<(String, Option<String>)> {
     let (mut whole, mut rest, mut open) = (String::with_capacity(text.len()), text, None);
+    let mut closes = true;
     while let Some((before, after)) = rest.split_once('$') {
         whole.push_str(before);
-        let named = after.strip_prefix('(').and_then(|after| after.split_once(')'));
-        rest = match named {
+        let named = after.strip_prefix('(').filter(|_| closes);
+        let found = named.and_then(|after| after.split_once(')'));
+        closes &= named.is_none() || found.is_some();
+        rest = match found {
+            _ if after.starts_with("$(OHM_") => {
+                whole.push_str("$$");
+                open = open.or_else(|| Some(OWN.to_string()));
+                &after[1..]
+            }
             _ if after.starts_with('$') => {
                 whole.push('$');
                 &after[1..]
             }
             Some((name, behind)) => {
-                // Of two with one name the last one counts.
-                match variables.iter().rev().find(|variable| variable.name == name) {
+                match variables.find(name) {
                     Some(variable) => {
                         whole.push_str(&variable.value);
-                        open = variable.is_open.then_some(variable.name.as_str()).or(open);
+                        open = variable.is_open.then(|| variable.name.clone()).or(open);
                     }
                     None => {
                         whole.extend(["$(", name, ")"]);
+                        open = name.starts_with(OWN).then(|| name.to_string()).or(open);
                     }
                 }
                 behind
@@ -164,9 +224,12 @@ fn expanded<'v>(text: &str, variables: &'v [Variable]) -> (String, Option<&'v st
                 after
             }
         };
+        if whole.len() > most {
+            return None;
+        }
     }
     whole.push_str(rest);
-    (whole, open)
+    Some((whole, open))
 }
 
 #[cfg(test)]
@@ -175,17 +238,23 @@ mod tests {
 
     #[test]
     fn references_mean_what_they_do_in_kubernetes() {
-        let variable = |name: &str, value: &str, is_open| Variable { name: name.into(), value: value.into(), is_open };
-        let known = [variable("A", "1", false), variable("IP", "$(OHM_NODE_IP)", true), variable("A", "2", false)];
+        let mut known = Variables::default();
+        for (name, value, is_open) in [("A", "1", false), ("IP", "$(OHM_NODE_IP)", true), ("A", "2", false)] {
+            known.push(name, (value.to_string(), is_open));
+        }
         for (text, value, open) in [
             ("", "", None),
             ("plain $HOME $", "plain $HOME $", None),
             ("$(A)-$(B)-$(A", "2-$(B)-$(A", None),
+            ("$(A $$ $(A $$(A", "$(A $ $(A $(A", None),
             ("$$(A) $$$(A) $$$$", "$(A) $2 $$", None),
             ("http://$(IP):$(A)", "http://$(OHM_NODE_IP):2", Some("IP")),
             ("$($(A))", "$($(A))", None),
+            ("$(OHM_RANK)", "$(OHM_RANK)", Some("OHM_RANK")),
+            ("$$(OHM_RANK)", "$$(OHM_RANK)", Some("OHM_")),
         ] {
-            assert_eq!(expanded(text, &known), (value.to_string(), open), "{text}");
+            assert_eq!(expanded(text, &known, 100), Some((value.to_string(), open.map(str::to_string))), "{text}");
         }
+        assert_eq!(expanded("$(IP)$(IP)", &known, 27), None, "it has 28 bytes");
     }
 }

@@ -111,7 +111,9 @@ fn group(
     let task = task::task(cx, &pod, Pods { labels: &labels, numbers });
     let replicas = Some(parallelism).filter(|_| replicas > 1);
     let group = pods(cx, (name, count, labels), &pod, (metadata, replicas));
-    Some((GroupSpec { ports: template::host_ports(cx, &pod), task, ..group }, course))
+    let ports = template::host_ports(cx, &pod);
+    let task = task::reached_at(&ports, task);
+    Some((GroupSpec { ports, task, ..group }, course))
 }
 
 /// How many pods a job has at once.

@@ -6,11 +6,12 @@
 
 use super::env::{self, Pods};
 use crate::decode::{At, Context, Fields, probes, span_ms};
+use crate::defaults;
 use crate::error::ProblemKind;
 use crate::path::Trail;
 use crate::tree::Value;
-use ohm_model::TaskSpec;
 use ohm_model::resources::MEMORY;
+use ohm_model::{HostPort, TaskSpec};
 
 /// Between the polite signal and the kill, where a pod does not say it.
 const GRACE_MS: u64 = 30_000;
@@ -19,7 +20,7 @@ const GRACE_MS: u64 = 30_000;
 pub(super) fn task(cx: &mut Context, pod: &Fields<'_>, of: Pods<'_>) -> TaskSpec {
     let grace = pod.get("terminationGracePeriodSeconds");
     if !cx.runs() {
-        return TaskSpec { grace_ms: crate::defaults::GRACE_MS, ..TaskSpec::default() };
+        return TaskSpec { grace_ms: defaults::GRACE_MS, ..TaskSpec::default() };
     }
     let grace_ms = grace.and_then(|at| span_ms(cx, at)).unwrap_or(GRACE_MS);
     if let Some(at) = pod.get("hostNetwork").filter(|at| at.boolean(cx) == Some(false)) {
@@ -44,6 +45,11 @@ pub(super) fn task(cx: &mut Context, pod: &Fields<'_>, of: Pods<'_>) -> TaskSpec
     TaskSpec { grace_ms, ..tasks.pop().unwrap_or_default() }
 }
 
+/// A task that can be reached at these ports.
+pub(super) fn reached_at(ports: &[HostPort], task: TaskSpec) -> TaskSpec {
+    TaskSpec { stop_delay_ms: defaults::stop_delay_ms(!ports.is_empty()), ..task }
+}
+
 /// What the container at `at` runs; `is_whole` where the pod itself says what memory it may take.
 fn container(cx: &mut Context, at: At<'_>, of: Pods<'_>, is_whole: bool) -> Option<TaskSpec> {
     let fields = Fields::open(cx, at, &[])?;
@@ -62,7 +68,7 @@ fn container(cx: &mut Context, at: At<'_>, of: Pods<'_>, is_whole: bool) -> Opti
     let probes = cx.of_ohm(|cx| probes(cx, &fields));
     Some(TaskSpec {
         command,
-        env: variables.into_iter().map(|variable| (variable.name, variable.value)).collect(),
+        env: variables.into_env(),
         working_dir: fields.text(cx, "workingDir").unwrap_or_default(),
         probes,
         ..TaskSpec::default()

@@ -9,7 +9,7 @@ use crate::defaults;
 use crate::document::Content;
 use crate::limits::COUNT_RANGE;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, RolloutStrategy, TaskSpec};
+use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, RolloutStrategy};
 
 /// Whether all replicas start at once.
 const POD_MANAGEMENT: [(&str, bool); 2] = [("OrderedReady", false), ("Parallel", true)];
@@ -79,7 +79,7 @@ fn replicas(cx: &mut Context, spec: &Fields<'_>, numbers: Numbers) -> Option<Gro
     let group = job::pods(cx, pods, &pod, (metadata, None));
     let (min_count, elastic, spread) = defaults::group(ClassKind::Service, group.count, false);
     let ports = template::host_ports(cx, &pod);
-    let task = TaskSpec { stop_delay_ms: defaults::stop_delay_ms(!ports.is_empty()), ..task };
+    let task = task::reached_at(&ports, task);
     let group = GroupSpec { ports, min_count, elastic, spread, task, ..group };
     count.map(|_| group)
 }

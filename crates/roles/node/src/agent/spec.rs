@@ -83,23 +83,31 @@ impl Place {
     }
 }
 
-/// `text` with the values of the variables of Ohm that it names as `$(NAME)`; any other name stays as it is.
+/// `text` with the values of the variables of Ohm that it names as `$(NAME)`; any other name stays as it is, and
+/// `$$(OHM_` is the text `$(OHM_`.
 fn with_values(text: &str, environment: &[(String, String)]) -> String {
+    const OWN: &str = "$(OHM_";
     let (mut whole, mut rest) = (String::new(), text);
-    while let Some((before, after)) = rest.split_once("$(") {
-        let named = after.split_once(')').filter(|(name, _)| name.starts_with("OHM_"));
-        let found = named.and_then(|(name, behind)| {
-            let (_, value) = environment.iter().find(|(known, _)| known == name)?;
-            Some((value, behind))
-        });
+    while let Some((before, after)) = rest.split_once(OWN) {
+        if let Some(before) = before.strip_suffix('$') {
+            whole.extend([before, OWN]);
+            rest = after;
+            continue;
+        }
         whole.push_str(before);
-        rest = match found {
+        let is_of_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        let end = after.bytes().position(|byte| !is_of_name(byte)).filter(|end| after[*end..].starts_with(')'));
+        let value = end.and_then(|end| {
+            let (_, value) = environment.iter().find(|(known, _)| known.strip_prefix("OHM_") == Some(&after[..end]))?;
+            Some((value, &after[end + 1..]))
+        });
+        rest = match value {
             Some((value, behind)) => {
                 whole.push_str(value);
                 behind
             }
             None => {
-                whole.push_str("$(");
+                whole.push_str(OWN);
                 after
             }
         };
@@ -218,6 +226,7 @@ mod tests {
             ("a-$(OHM_RANK)-$(OHM_RANK).b", "a-2-2.b"),
             ("$(OHM_RUN) $(HOME) $OHM_RANK $(OHM_RANK", "$(OHM_RUN) $(HOME) $OHM_RANK $(OHM_RANK"),
             ("$($(OHM_RANK))", "$(2)"),
+            ("$$(OHM_RANK) $$(HOME) $(OHM_$(OHM_RANK))", "$(OHM_RANK) $$(HOME) $(OHM_2)"),
         ] {
             assert_eq!(with_values(text, &environment), value, "{text}");
         }
